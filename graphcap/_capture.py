@@ -1,0 +1,89 @@
+"""``capture()``: the comfortable way into a graph."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from graphcap._device import guard, resolve
+from graphcap._graph import Graph
+from graphcap.backends import streams
+from graphcap.backends.streams import Stream
+from graphcap.interface import GraphCaptureMode
+
+__all__ = ["capture"]
+
+
+@contextlib.contextmanager
+def capture(
+    device: str | None = None,
+    *,
+    warmup: Callable[[], Any] | None = None,
+    warmup_count: int = 1,
+    preserve: Iterable[Any] = (),
+    pool: Any = None,
+    capture_mode: GraphCaptureMode | int | str = GraphCaptureMode.DEFAULT,
+    stream: Any = None,
+    strict: bool = False,
+) -> Iterator[Graph]:
+    """Capture the body's work on a side stream of its own; the graph keeps its template, so it can be inspected.
+
+    Order: the side stream waits for the work of the current stream; `warmup` runs on it, eagerly; the arrays in `preserve`
+    get their earlier contents back; the body is captured; afterwards the current stream waits for the side stream.
+
+    Parameters
+    ----------
+    device
+        As for :class:`Graph`.
+    warmup
+        Called without arguments before the capture, so that what happens only once (loading kernels, filling caches,
+        planning) is not captured.
+    warmup_count
+        How often.
+    preserve
+        Arrays or buffers that the warm-up changes and the captured program must find unchanged: a warm-up that advances a
+        time step would be a silent error.
+    pool, capture_mode
+        As for :class:`Graph`.
+    stream
+        Capture on this stream instead of a new one.
+    strict
+        Capture on a *blocking* stream, so that work which leaks to the legacy default stream fails instead of running
+        unrecorded (S-D22).
+
+    Yields
+    ------
+    Graph
+        Replayable once the block has been left without an exception.
+
+    Raises
+    ------
+    ValueError
+        `strict` together with `stream`.
+    Exception
+        What the warm-up or the body raises, unchanged; the capture is thrown away. And everything that
+        :meth:`Graph.capture_begin` and :meth:`Graph.capture_end` raise.
+    """
+    found = resolve(device)
+    if strict and stream is not None:
+        raise ValueError("capture(strict=True) makes its own blocking stream; leave `stream` out.")
+    graph = Graph(device or found.backend.name.lower(), keep_graph=True, pool=pool, capture_mode=capture_mode)
+    with guard(found):
+        index = found.current
+        outer = streams.current_stream(found.backend, index)
+        if stream is None:
+            side = found.backend.create_stream(index, blocking=strict)
+        else:
+            side = Stream.wrap(stream, f"{found.backend.name.lower()}:{index}")
+        with side:
+            if side != outer:
+                side.wait(outer)
+            if warmup is not None:
+                with side.preserved(preserve):
+                    for _ in range(warmup_count):
+                        warmup()
+            with graph:
+                yield graph
+        if side != outer:
+            outer.wait(side)

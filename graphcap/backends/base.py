@@ -1,0 +1,253 @@
+"""What a backend offers beyond the contract: capabilities, streams, memory, and hooks by which frameworks take part.
+
+A backend is one :class:`Backend` object per process and device type. Its graph implementation (the factory given to
+:func:`graphcap.register_graph_impl`) points to it by a class attribute ``backend``: a function without arguments that
+returns the one object. A factory without that attribute still serves the contract; what needs a stream then raises
+``UnsupportedError``.
+
+A capability that is missing is said by :class:`Capabilities`; nothing in graphcap ever compares a backend's name.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from graphcap.errors import UnsupportedError
+from graphcap.interface import GraphCaptureMode
+
+if TYPE_CHECKING:
+    from graphcap.backends.buffer import Buffer
+    from graphcap.backends.streams import Event, Stream
+    from graphcap.memory import CachingAllocator
+
+__all__ = ["Backend", "BackendStatus", "Capabilities", "FrameworkHook", "framework_hooks", "register_framework_hook"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What a backend can do. Everything not listed here every backend can do.
+
+    Attributes
+    ----------
+    native_graph
+        The device's own graph object is replayed; ``False`` where calls are recorded and submitted again.
+    capture_modes
+        The modes that differ; any other given mode falls back to the backend's own with a warning.
+    legacy_stream
+        There is a legacy default stream with implicit ordering against blocking streams (S-D22, S-D23).
+    wrap_stream
+        Streams of other libraries can be used.
+    priorities
+        Streams take a priority.
+    event_timing, external_events
+        Events measure elapsed time; events can be recorded as nodes that the outside sees.
+    dump_format
+        The format that ``debug_dump`` writes: ``"cuda-dot"``, ``"sycl-dot"``, ``"graphcap-dot"``.
+    graph_update, node_update, node_enable
+        ``g.update(other)``; ``set_args`` on nodes of an executable; enabling and disabling nodes.
+    conditional_nodes, memory_nodes, upload
+        Conditional bodies; allocation nodes; explicit upload of an executable.
+    array_namespace
+        ``graphcap.array_namespace(device)`` gives a module of arrays whose work is captured.
+    host_can_read
+        Device memory can be read by the host without a copy.
+    asynchronous
+        Work may still run after the call that submitted it returned.
+    """
+
+    native_graph: bool = True
+    capture_modes: frozenset[GraphCaptureMode] = frozenset(GraphCaptureMode)
+    legacy_stream: bool = True
+    wrap_stream: bool = False
+    priorities: bool = False
+    event_timing: bool = False
+    external_events: bool = False
+    dump_format: str = "graphcap-dot"
+    graph_update: bool = False
+    node_update: bool = False
+    node_enable: bool = False
+    conditional_nodes: bool = False
+    memory_nodes: bool = False
+    upload: bool = False
+    array_namespace: bool = False
+    host_can_read: bool = False
+    asynchronous: bool = False
+
+    def require(self, capability: str, backend: str, operation: str, cure: str = "") -> None:
+        """Raise ``UnsupportedError`` unless the flag named `capability` is set."""
+        if not getattr(self, capability):
+            raise UnsupportedError(backend, operation, capability, cure)
+
+
+@dataclass(frozen=True)
+class BackendStatus:
+    """Whether a backend is usable here.
+
+    Attributes
+    ----------
+    ok
+        It is.
+    reason, cure
+        Why not, and what to do about it; empty when `ok`.
+    capabilities
+        What it can do; ``None`` when that cannot be told.
+    installed
+        Its library is there (a device may still be missing). An installed but broken backend is worth a warning when
+        the choice of a default device falls past it.
+    details
+        Free facts for people: device names, versions.
+    """
+
+    ok: bool
+    reason: str = ""
+    cure: str = ""
+    capabilities: Capabilities | None = None
+    installed: bool = True
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+class Backend(abc.ABC):
+    """The devices of one type, in this process. Built on first use; building it may load the device library."""
+
+    name: str
+    """The upper-case device type name, for messages and device strings."""
+
+    capabilities: Capabilities
+
+    @abc.abstractmethod
+    def status(self) -> BackendStatus:
+        """Whether the library and a device are there. Must not raise."""
+
+    @abc.abstractmethod
+    def device_count(self) -> int:
+        """How many devices there are."""
+
+    @abc.abstractmethod
+    def current_device(self) -> int:
+        """The index of the calling thread's current device."""
+
+    @abc.abstractmethod
+    def device_guard(self, index: int) -> contextlib.AbstractContextManager[None]:
+        """Make device `index` the calling thread's current one inside a ``with``."""
+
+    @abc.abstractmethod
+    def create_stream(self, device: int, *, priority: int = 0, blocking: bool = False) -> Stream:
+        """A new stream. `blocking` streams are ordered against the legacy default stream (S-D22)."""
+
+    @abc.abstractmethod
+    def wrap_stream(self, stream: object, device: int) -> Stream:
+        """A :class:`Stream` over a stream of another library. It is not owned; the object is kept alive.
+
+        Raises
+        ------
+        UnsupportedError
+            The backend lacks ``wrap_stream``.
+        TypeError
+            `stream` is not of a kind that the backend knows.
+        """
+
+    @abc.abstractmethod
+    def default_stream(self, device: int) -> Stream:
+        """The device's default stream, which cannot be captured."""
+
+    @abc.abstractmethod
+    def create_event(self, device: int, *, timing: bool = False) -> Event:
+        """A new event that was never recorded."""
+
+    @abc.abstractmethod
+    def synchronize(self, device: int) -> None:
+        """Wait for all work of the device. Raises ``CaptureForbiddenError`` while a capture is open on it (E-19)."""
+
+    @abc.abstractmethod
+    def allocator(self, device: int) -> CachingAllocator:
+        """The device's memory manager."""
+
+    @abc.abstractmethod
+    def allocate(self, nbytes: int, device: int, stream: Stream) -> Buffer:
+        """A buffer whose first use is on `stream`; from the capture's pool when `stream` captures.
+
+        Raises
+        ------
+        OutOfMemoryError
+            The memory cannot be had.
+        ValueError
+            `nbytes` is negative.
+        """
+
+    def array_namespace(self, device: int) -> Any:
+        """A module of arrays whose work is captured by this backend."""
+        raise UnsupportedError(self.name, "array_namespace()", "array_namespace")
+
+    def foreign_current_stream(self, device: int) -> Stream | None:
+        """The stream that a framework made current by its own means, or ``None``; asked before the thread's stack."""
+        for hook in framework_hooks(self.name):
+            found = hook.current_stream(self, device)
+            if found is not None:
+                return found
+        return None
+
+
+class FrameworkHook(Protocol):
+    """How a framework that the user has imported takes part in streams and captures.
+
+    Each method returns an undo function (or ``None``); undo functions run in reverse order and must not raise.
+    """
+
+    def stream_entered(self, stream: Stream) -> Callable[[], None] | None:
+        """`stream` became the thread's current stream by ``with stream:``."""
+
+    def current_stream(self, backend: Backend, device: int) -> Stream | None:
+        """The stream that the framework itself made current, if it differs from what graphcap set; else ``None``."""
+
+    def capture_begun(
+        self, stream: Stream, pool: tuple[int, int], retain: Callable[[object], object]
+    ) -> Callable[[], None] | None:
+        """A capture began on `stream`; allocations should go to `pool`, owners to `retain`. The undo ends it."""
+
+
+@dataclass
+class _HookEntry:
+    backend: str
+    module: str
+    target: str
+    hook: FrameworkHook | None = None
+
+
+_hooks: list[_HookEntry] = []
+
+
+def register_framework_hook(backend: str, module: str, target: str) -> None:
+    """Let a framework take part, once the user has imported it.
+
+    Parameters
+    ----------
+    backend
+        The device type whose streams the framework uses.
+    module
+        The framework's top module: the hook is loaded when ``sys.modules`` has it, so one that is not imported costs
+        nothing.
+    target
+        ``"package.module:attribute"`` of the :class:`FrameworkHook` object.
+    """
+    entry = _HookEntry(backend.upper(), module, target)
+    if all((known.backend, known.target) != (entry.backend, entry.target) for known in _hooks):
+        _hooks.append(entry)
+
+
+def framework_hooks(backend: str) -> Sequence[FrameworkHook]:
+    """The hooks of the frameworks that are imported by now, for a backend."""
+    return [hook for entry in _hooks if entry.backend == backend for hook in _loaded(entry)]
+
+
+def _loaded(entry: _HookEntry) -> Iterator[FrameworkHook]:
+    if entry.hook is None and entry.module in sys.modules:
+        module, _, attribute = entry.target.partition(":")
+        entry.hook = getattr(importlib.import_module(module), attribute)
+    if entry.hook is not None:
+        yield entry.hook

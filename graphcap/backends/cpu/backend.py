@@ -1,0 +1,87 @@
+"""The CPU as a backend: one device, its streams and its memory."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import platform
+from collections.abc import Callable
+from typing import Any
+
+from graphcap.backends.base import Backend, BackendStatus, Capabilities
+from graphcap.backends.buffer import Buffer
+from graphcap.backends.cpu import captures
+from graphcap.backends.cpu.memory_view import CPUBuffer
+from graphcap.backends.cpu.source import HostSegments
+from graphcap.backends.cpu.stream import CPUEvent, CPUStream, HostErrors
+from graphcap.backends.streams import Event, Stream
+from graphcap.errors import UnsupportedError
+from graphcap.memory import CachingAllocator
+
+__all__ = ["CPUBackend", "cpu_backend"]
+
+
+class CPUBackend(Backend):
+    """All cores of the host as one device, ``"cpu"``."""
+
+    name = "CPU"
+    capabilities = Capabilities(
+        native_graph=False,
+        event_timing=True,
+        external_events=True,
+        array_namespace=True,
+        host_can_read=True,
+    )
+
+    def __init__(self) -> None:
+        self.host_errors = HostErrors()
+        self._allocator = CachingAllocator(HostSegments())
+        self._default = CPUStream(self, blocking=True, default=True)
+
+    def status(self) -> BackendStatus:
+        return BackendStatus(True, capabilities=self.capabilities, details={"device": platform.processor() or "CPU"})
+
+    def device_count(self) -> int:
+        return 1
+
+    def current_device(self) -> int:
+        return 0
+
+    def device_guard(self, index: int) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def create_stream(self, device: int, *, priority: int = 0, blocking: bool = False) -> Stream:
+        if priority:
+            raise UnsupportedError(self.name, "Stream(priority=...)", "priorities", "Leave the priority out.")
+        return CPUStream(self, blocking=blocking)
+
+    def wrap_stream(self, stream: object, device: int) -> Stream:
+        raise UnsupportedError(self.name, "Stream.wrap()", "wrap_stream", "Use graphcap.Stream('cpu').")
+
+    def default_stream(self, device: int) -> Stream:
+        return self._default
+
+    def create_event(self, device: int, *, timing: bool = False) -> Event:
+        return CPUEvent(self, timing=timing)
+
+    def synchronize(self, device: int) -> None:
+        captures.check_device_call("synchronize()")
+        self.host_errors.raise_first()
+
+    def allocator(self, device: int) -> CachingAllocator:
+        return self._allocator
+
+    def allocate(self, nbytes: int, device: int, stream: Stream) -> Buffer:
+        if nbytes < 0:
+            raise ValueError(f"allocate({nbytes}): the size must not be negative.")
+        block = self._allocator.allocate(nbytes, stream.handle) if nbytes else None
+        return CPUBuffer(self, 0, block, nbytes)
+
+    def array_namespace(self, device: int) -> Any:
+        from graphcap.backends.cpu import array  # the namespace is large, and only array users pay for it
+
+        return array
+
+
+cpu_backend: Callable[[], CPUBackend] = functools.cache(CPUBackend)
+"""The one CPU backend of this process."""

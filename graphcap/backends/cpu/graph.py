@@ -1,0 +1,95 @@
+"""The CPU's graph implementation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from graphcap.backends.base import Backend
+from graphcap.backends.cpu.backend import CPUBackend, cpu_backend
+from graphcap.backends.cpu.captures import Capture, check_unsafe
+from graphcap.backends.cpu.describe import describe
+from graphcap.backends.cpu.replay import PythonExecutable
+from graphcap.backends.cpu.stream import CPUStream
+from graphcap.backends.graph_impl import GraphImpl
+from graphcap.backends.streams import Stream, current_stream
+from graphcap.interface import GraphCaptureMode
+
+if TYPE_CHECKING:
+    from graphcap.topology import GraphTopology
+
+__all__ = ["CPUGraphImpl"]
+
+
+class CPUGraphImpl(GraphImpl):
+    """A captured CPU graph: the template is the list of recorded work, the executable a list of bound calls."""
+
+    backend: ClassVar[Callable[[], Backend]] = staticmethod(cpu_backend)
+    _backend: CPUBackend
+    _capture: Capture | None = None
+    _template: Capture | None = None
+    _executable: PythonExecutable | None = None
+
+    def _begin(self, stream: Stream, mode: GraphCaptureMode) -> Callable[[int], bool]:
+        assert isinstance(stream, CPUStream), "the current stream of the CPU is a CPU stream"
+        capture = self._capture = Capture(stream, mode)
+        capture.begin()
+        return lambda handle: any(member.handle == handle for member in capture.streams)
+
+    def _end(self) -> int:
+        capture, self._capture = self._capture, None
+        assert capture is not None, "only called while a capture is open"
+        capture.end()
+        self._template = capture
+        return len(capture.nodes)
+
+    def _abandon(self) -> None:
+        capture, self._capture = self._capture, None
+        if capture is not None:
+            capture.close()
+
+    def _broken_by(self) -> BaseException | None:
+        return None if self._capture is None else self._capture.cause
+
+    def _instantiate(self) -> None:
+        assert self._template is not None, "only called while a template is live"
+        self._executable = PythonExecutable(self._template.nodes)
+
+    def _launch(self) -> None:
+        stream = current_stream(self._backend, 0)
+        assert isinstance(stream, CPUStream), "the current stream of the CPU is a CPU stream"
+        if stream.capture is not None:
+            check_unsafe("replay() on a capturing stream", stream)  # E-17
+        self._backend.host_errors.raise_first()
+        assert self._executable is not None, "only called while an executable is live"
+        self._executable.run()
+
+    def _drop_template(self) -> None:
+        self._template = None
+
+    def _drop_executable(self) -> None:
+        self._executable = None
+
+    def _topology(self) -> GraphTopology:
+        assert self._template is not None, "only called while a template is live"
+        return describe(self._template)
+
+    def _dump(self, path: str) -> None:
+        from graphcap import dot  # the writer is needed by those who dump, not by those who replay
+
+        text = dot.write(self._topology())
+        _write_whole(path, text if isinstance(text, bytes) else text.encode())
+
+
+def _write_whole(path: str, data: bytes) -> None:
+    """Write a file so that a failure leaves nothing half-written."""
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+        os.replace(partial, path)
+    except BaseException:
+        if os.path.exists(partial):
+            os.unlink(partial)
+        raise

@@ -1,0 +1,67 @@
+"""Plain NumPy views of whatever the CPU backend is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphcap.backends.buffer import Buffer
+
+__all__ = ["CPUBuffer", "plain", "writable"]
+
+
+class CPUBuffer(Buffer):
+    """A buffer of host memory. ``numpy.asarray(buffer)`` is a view of its bytes."""
+
+    __slots__ = ()
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        return {"shape": (self.nbytes,), "typestr": "|u1", "data": (self.ptr, False), "version": 3}
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return np.asarray(self).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    @property
+    def graphcap_data(self) -> np.ndarray[Any, Any]:
+        """The bytes as a plain view that keeps the buffer alive."""
+        return np.asarray(self)
+
+
+def plain(value: Any, what: str, *, others: bool = False) -> Any:
+    """The plain ``numpy.ndarray`` view of an array, of a buffer, or of a NumPy array itself.
+
+    Parameters
+    ----------
+    others
+        Pass anything else through unchanged instead of refusing it.
+
+    Raises
+    ------
+    TypeError
+        `value` is none of these.
+    """
+    if type(value) is np.ndarray:
+        return value
+    data = getattr(value, "graphcap_data", None)
+    if data is not None:
+        return data
+    if isinstance(value, np.ndarray):
+        return value.view(np.ndarray)
+    if others:
+        return value
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return np.frombuffer(value, np.uint8)
+    raise TypeError(f"{what}: expected an array or a buffer of the CPU, not {type(value).__name__}.")
+
+
+def writable(value: Any, what: str) -> Any:
+    """As :func:`plain`; raises ``ValueError`` if the memory is read-only."""
+    view = plain(value, what)
+    if not view.flags.writeable:
+        raise ValueError(f"{what}: the memory is read-only.")
+    return view
