@@ -1,0 +1,59 @@
+# graphcap: every target sets up what it needs. `make help` lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PYTEST_WORKERS ?= 2
+RUN_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-slow test-pythons check format bench docs gpu-check clean
+
+help: ## List the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
+
+# One environment, made once and reused; a stamp per set of packages says what is in it.
+$(PY):
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run-stamp: pyproject.toml | $(PY)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[examples]"
+	@touch $@
+
+$(VENV)/.test-stamp: pyproject.toml tests/install_optional.sh | $(PY)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@tests/install_optional.sh $(PY)
+	@touch $@ $(VENV)/.run-stamp
+
+run: $(VENV)/.run-stamp ## Capture a terrain time step on the CPU, replay it 2,000 times, check and draw it (RUN_ARGS=...)
+	$(PY) examples/terrain.py --device cpu $(RUN_ARGS)
+
+test: $(VENV)/.test-stamp ## Run the fast tests (all backends; no GPU needed)
+	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "not slow and not gpu"
+
+test-slow: $(VENV)/.test-stamp ## Run the long tests too
+	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "not gpu"
+
+test-pythons: ## Run the fast tests on every CPython from 3.10 up that this machine has
+	tests/run_pythons.sh
+
+check: $(VENV)/.test-stamp ## Lint, check the format, the types and the layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy graphcap tests
+	$(PY) -m pytest -q tests/test_layers.py
+
+format: $(VENV)/.test-stamp ## Format the code and mend what the linter can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test-stamp ## Measure, as ratios against peers in one run
+	$(PY) -m benchmarks
+
+docs: $(VENV)/.test-stamp ## Write the generated pages of docs/ anew
+	$(PY) -m graphcap._capture_state > docs/states.md
+	$(PY) -m graphcap.backends.cpu.array.document
+
+clean: ## Remove the environment and everything generated
+	rm -rf $(VENV) .venv-* .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis out
