@@ -23,7 +23,8 @@ def new_graph_pool_id() -> MempoolId:
 
 
 def new_user_pool_id() -> MempoolId:
-    """Return a new ``(0, n)``: the id of a pool that the user makes, to be shared by captures for as long as he likes.
+    """Return a new ``(0, n)``: the id of a pool that the user makes, to be shared by captures for as long as he
+    likes.
 
     Costs nothing: no pool exists on any device until the id is used there.
     """
@@ -53,7 +54,7 @@ def validate_pool_id(pool_id: object, *, allow_none: bool = False) -> MempoolId:
     """
     asked = f"pool id {pool_id!r}"
     if not (isinstance(pool_id, tuple) and len(pool_id) == 2 and all(type(half) is int for half in pool_id)):
-        raise TypeError(f"{asked}: a pool id is a pair of integers. Use graphcap.graph_pool_handle() or a graph's pool().")
+        raise TypeError(f"{asked}: a pool id is a pair of integers, as graphcap.graph_pool_handle() returns.")
     first, second = pool_id
     asked = f"pool id ({first}, {second})"
     cure = "Use graphcap.graph_pool_handle(), a MemPool's id or a graph's pool()."
