@@ -63,7 +63,9 @@ def load(path: Path | None) -> tuple[np.ndarray[Any, Any], float, float]:
     if z.ndim != 2 or min(z.shape) < 3:
         raise UserError(f"{path}: expected a 2-D array of at least 3 x 3 cells, found shape {z.shape}.")
     if not np.isfinite(z).all():
-        raise UserError(f"{path}: {int(np.count_nonzero(~np.isfinite(z)))} cells are not finite numbers (NaN or infinity).")
+        raise UserError(
+            f"{path}: {int(np.count_nonzero(~np.isfinite(z)))} cells are not finite numbers (NaN or infinity)."
+        )
     return z, 90.0, 90.0
 
 
@@ -76,7 +78,9 @@ def numpy_loop(start: np.ndarray[Any, Any], kx: float, ky: float, steps: int) ->
     return z, (time.perf_counter() - began) / max(steps, 1)
 
 
-def capture_arrays(device: str, start: np.ndarray[Any, Any], kx: float, ky: float) -> tuple[graphcap.Graph, Callable[[], Any]]:
+def capture_arrays(
+    device: str, start: np.ndarray[Any, Any], kx: float, ky: float
+) -> tuple[graphcap.Graph, Callable[[], Any]]:
     """Capture the step on the device's NumPy-shaped arrays. Gives the graph and a function that fetches the result."""
     xp = graphcap.array_namespace(device)
     z = xp.asarray(start, copy=True)
@@ -90,7 +94,7 @@ def replay(graph: graphcap.Graph, device: str, steps: int, quiet: bool) -> float
     """Replay `steps` times under a progress bar; give the seconds per step."""
     chunk = max(1, steps // 100)
     spent = 0.0
-    with _progress(steps, quiet) as advance:
+    with ProgressBar(steps, quiet) as advance:
         done = 0
         while done < steps:
             count = min(chunk, steps - done)
@@ -104,7 +108,7 @@ def replay(graph: graphcap.Graph, device: str, steps: int, quiet: bool) -> float
     return spent / max(steps, 1)
 
 
-class _progress:
+class ProgressBar:
     """A progress bar on stderr; nothing when quiet."""
 
     def __init__(self, total: int, quiet: bool) -> None:
@@ -129,7 +133,9 @@ class _progress:
         self._bar.stop()
 
 
-def draw(path: Path, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any], cell: tuple[float, float], years: float) -> None:
+def draw(
+    path: Path, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any], cell: tuple[float, float], years: float
+) -> None:
     """A shaded relief before and after, and what was moved."""
     import matplotlib
 

@@ -1,0 +1,86 @@
+"""graphcap: capture work on a device stream into a graph and replay it, through one backend-neutral contract.
+
+Reading order for a newcomer: ``interface`` (the contract) -> ``_graph`` (the user's object) -> ``backends/base`` (what a
+backend offers) -> ``backends/cpu`` (the smallest backend, and the executable description of the rules).
+
+Importing this package loads no device library and takes no device context.
+"""
+
+from graphcap import interop as interop
+from graphcap._capture import capture
+from graphcap._device import current_stream, synchronize
+from graphcap._graph import Graph
+from graphcap._memory_api import (
+    MemPool,
+    allocate,
+    array_namespace,
+    empty_cache,
+    graph_pool_handle,
+    memory_snapshot,
+    memory_stats,
+    set_memory_limit,
+    use_mem_pool,
+)
+from graphcap.backends.base import BackendStatus, Capabilities
+from graphcap.backends.buffer import Buffer
+from graphcap.backends.streams import Event, Stream
+from graphcap.errors import *  # noqa: F403  # the error tree is public, and errors.__all__ lists it
+from graphcap.errors import __all__ as _error_names
+from graphcap.interface import (
+    CaptureStatus,
+    DeviceType,
+    GraphCaptureMode,
+    GraphImplArgs,
+    GraphImplInterface,
+    MempoolId,
+    MempoolId_t,
+    device_type_name,
+)
+from graphcap.registry import (
+    available_backends,
+    backend_status,
+    create_graph_impl,
+    has_graph_impl,
+    known_backends,
+    register_graph_impl,
+    unregister_graph_impl,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BackendStatus",
+    "Buffer",
+    "Capabilities",
+    "CaptureStatus",
+    "DeviceType",
+    "Event",
+    "Graph",
+    "GraphCaptureMode",
+    "GraphImplArgs",
+    "GraphImplInterface",
+    "MemPool",
+    "MempoolId",
+    "MempoolId_t",
+    "Stream",
+    "allocate",
+    "array_namespace",
+    "available_backends",
+    "backend_status",
+    "capture",
+    "create_graph_impl",
+    "current_stream",
+    "device_type_name",
+    "empty_cache",
+    "graph_pool_handle",
+    "has_graph_impl",
+    "known_backends",
+    "memory_snapshot",
+    "memory_stats",
+    "register_graph_impl",
+    "set_memory_limit",
+    "synchronize",
+    "unregister_graph_impl",
+    "use_mem_pool",
+]
+__all__ += [name for name in _error_names if name != "add_note"]

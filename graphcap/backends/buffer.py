@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphcap.backends.base import Backend
 from graphcap.errors import GraphcapWarning
+from graphcap.interface import NO_POOL, MempoolId
 
 if TYPE_CHECKING:
     from graphcap.memory import Block, CachingAllocator
@@ -55,9 +56,9 @@ class Buffer:
         return f"{self.backend.name.lower()}:{self.device_index}"
 
     @property
-    def pool_id(self) -> tuple[int, int]:
+    def pool_id(self) -> MempoolId:
         """The pool that the memory came from; ``(0, 0)`` is the default pool."""
-        return (0, 0) if self.block is None else tuple(self.block.pool_id)
+        return NO_POOL if self.block is None else self.block.pool_id
 
     def record_stream(self, stream: Any) -> None:
         """Note a use on another stream, so that the memory is not handed out again before that use is done."""

@@ -70,6 +70,7 @@ class GraphImpl(GraphImplInterface):
         self._backend = type(self).backend()
         self._thread = 0
         self._pool: MempoolId | None = None
+        self._nested_pools: tuple[MempoolId, ...] = ()  # of `use_mem_pool` scopes inside the capture (S-C48)
         self._owned: list[object] = []
         self._hooks = contextlib.ExitStack()
         self._warned_mode = False
@@ -137,14 +138,14 @@ class GraphImpl(GraphImplInterface):
         stream = current_stream(self._backend, index)
         self._check_stream(stream)
         allocator = self._backend.allocator(index)
-        allocator.release_freeable_pools()
         pool_id = memory.new_graph_pool_id() if pool == NO_POOL else memory.validate_pool_id(pool)
+        allocator.release_freeable_pools(keep=pool_id)
         route = _Route()
         with contextlib.ExitStack() as undo:
             # Routing first: memory freed or allocated between the two must see the pool (S-B8).
             allocator.begin_allocate_to_pool(pool_id, route)
             undo.callback(allocator.release_pool, pool_id)
-            undo.callback(allocator.end_allocate_to_pool, pool_id)
+            undo.callback(self._end_routing, allocator, pool_id)
             route.belongs = self._begin(stream, mode)
             undo.callback(self._abandon)
             allocator.capture_began()
@@ -331,7 +332,10 @@ class GraphImpl(GraphImplInterface):
             self._hooks.close()
         finally:
             allocator.capture_ended()
-            allocator.end_allocate_to_pool(self._pool)
+            self._end_routing(allocator, self._pool)
+
+    def _end_routing(self, allocator: memory.CachingAllocator, pool: MempoolId) -> None:
+        self._nested_pools += allocator.end_allocate_to_pool(pool)
 
     def _throw_away(self, after: BaseException | None = None) -> None:
         """End an open or broken capture and make the object new. A second failure is noted on the first (rule 5)."""
@@ -350,6 +354,7 @@ class GraphImpl(GraphImplInterface):
     def _forget(self) -> None:
         """Give back the pool use, drop the handles, let go of what was owned; the object is new."""
         pool, self._pool = self._pool, None
+        nested, self._nested_pools = self._nested_pools, ()
         owned, self._owned = self._owned, []
         try:
             self._drop_executable()
@@ -357,7 +362,9 @@ class GraphImpl(GraphImplInterface):
         finally:
             self.state.move(Move.RESET)
             if pool is not None:
-                self._backend.allocator(self.device_index).release_pool(pool)
+                allocator = self._backend.allocator(self.device_index)
+                for held in (pool, *nested):
+                    allocator.release_pool(held)
             self._release_owned(owned)
             self.stream = None
 
