@@ -314,6 +314,16 @@ class Structure:
         """Return the same graph with other warnings, and with a source where one is given."""
         return self._with(warnings=tuple(warnings), source=source or self.source)
 
+    def with_graphs(self: _S, graphs: Mapping[str, Any]) -> _S:
+        """Return the same graph with other nested graphs.
+
+        Raises
+        ------
+        GraphStructureError
+            Two different nested graphs have one name.
+        """
+        return self._with(graphs=_lift(graphs, self.name))
+
     def _own_level(self) -> tuple[Any, ...]:
         return self.name, self.origin, self.nodes, self.undeclared, dict(self._edge_data)
 

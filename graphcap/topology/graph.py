@@ -142,14 +142,23 @@ class GraphTopology(Structure):
         found: _order.Adjacency = self._cache[direction]
         return found
 
-    def _order_and_levels(self) -> tuple[list[int], list[int]]:
+    def _partial_order(self) -> tuple[list[int], list[int]]:
         if "order" not in self._cache:
             self._cache["order"] = _order.order_and_levels(
                 len(self._vertices), self._adjacency("successors"), self._targets
             )
-        order, levels = self._cache["order"]
+        found: tuple[list[int], list[int]] = self._cache["order"]
+        return found
+
+    def find_cycle(self) -> tuple[Node, ...]:
+        """Return the nodes of one cycle of edges, in their direction; empty where there is none."""
+        order = self._partial_order()[0]
+        return self._pick(_order.find_cycle(len(self._vertices), self._adjacency("predecessors"), order))
+
+    def _order_and_levels(self) -> tuple[list[int], list[int]]:
+        order, levels = self._partial_order()
         if len(order) < len(self._vertices):
-            cycle = self._pick(_order.find_cycle(len(self._vertices), self._adjacency("predecessors"), order))
+            cycle = self.find_cycle()
             names = " -> ".join(repr(node.id) for node in cycle[:8]) + (" -> …" if len(cycle) > 8 else "")
             raise GraphStructureError(
                 f"the order of graph {self.name!r}",
@@ -164,11 +173,7 @@ class GraphTopology(Structure):
     @property
     def is_acyclic(self) -> bool:
         """Whether the nodes can be put in an order at all; only damaged or foreign files say no."""
-        try:
-            self._order_and_levels()
-        except GraphStructureError:
-            return False
-        return True
+        return len(self._partial_order()[0]) == len(self._vertices)
 
     def topological_order(self) -> tuple[Node, ...]:
         """Return the nodes so that every edge points forward, computed from the edges alone (dot-formats C5).
