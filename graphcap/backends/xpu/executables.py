@@ -1,0 +1,90 @@
+"""The executable graph of each tier."""
+
+from __future__ import annotations
+
+import abc
+from typing import TYPE_CHECKING, Any
+
+from graphcap.backends.xpu import _dpctl
+from graphcap.backends.xpu.lane import Point
+from graphcap.backends.xpu.native import SyclGraph
+from graphcap.backends.xpu.recording import Recording
+from graphcap.errors import DriverError, GraphUpdateError
+
+if TYPE_CHECKING:
+    from graphcap.backends.xpu.streams import XPUStream
+
+__all__ = ["Executable", "NativeExecutable", "SoftwareExecutable"]
+
+
+class Executable(abc.ABC):
+    """What a replay launches. It does not own what its nodes use: the graph does."""
+
+    @abc.abstractmethod
+    def launch(self, stream: XPUStream) -> Point | None:
+        """Give all nodes to the stream's queue; the point at which they are done, ``None`` if there are none."""
+
+    @abc.abstractmethod
+    def update(self, recording: Recording) -> None:
+        """Take over the parameters of another template of the same topology; only where the device can."""
+
+
+class SoftwareExecutable(Executable):
+    """Submits the recorded work again. The order of recording is a topological order, and the queue is in-order."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._nodes = recording.nodes
+
+    def launch(self, stream: XPUStream) -> Point | None:
+        point = None
+        for work in self._nodes:
+            point = stream.run(work)
+        return point
+
+    def update(self, recording: Recording) -> None:
+        raise AssertionError("refused before: the software tier has no graph_update")
+
+
+class NativeExecutable(Executable):
+    """SYCL's executable ``command_graph``.
+
+    Parameters
+    ----------
+    updatable
+        Let SYCL keep what an update needs. Only for devices with the full graph aspect.
+    """
+
+    def __init__(self, extension: SyclGraph, recording: Recording, *, updatable: bool) -> None:
+        assert recording.native is not None, "recorded on the native tier"
+        self._extension = extension
+        self._updatable = updatable
+        try:
+            self._exec: Any = extension.finalize(recording.native.graph, updatable)
+        except RuntimeError as error:
+            raise DriverError(
+                "command_graph::finalize",
+                0,
+                "sycl::exception",
+                str(error),
+                "A node may be of a kind that the device cannot put into a graph, such as a prefetch.",
+            ) from error
+
+    def launch(self, stream: XPUStream) -> Point | None:
+        try:
+            capsule = self._extension.launch(self._exec, stream.target.capsule)
+        except RuntimeError as error:
+            raise DriverError("sycl::queue::ext_oneapi_graph", 0, "sycl::exception", str(error)) from error
+        return Point(_dpctl.make_event(capsule))
+
+    def update(self, recording: Recording) -> None:
+        assert recording.native is not None, "recorded on the native tier"
+        if not self._updatable:
+            raise GraphUpdateError(
+                "update()",
+                "the graph was not made to be updated",
+                "Capture it with keep_graph=True.",
+            )
+        try:
+            self._extension.update(self._exec, recording.native.graph)
+        except RuntimeError as error:
+            raise GraphUpdateError("update()", f"SYCL refused it: {error}", "Capture a new graph instead.") from error

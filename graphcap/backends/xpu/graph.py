@@ -1,0 +1,240 @@
+"""The XPU's graph implementation, on either tier."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
+
+from graphcap.backends.base import Backend
+from graphcap.backends.graph_impl import GraphImpl
+from graphcap.backends.streams import Stream, current_stream
+from graphcap.backends.xpu.backend import XPUBackend, xpu_backend
+from graphcap.errors import DriverError, GraphStructureError, UnsupportedError
+from graphcap.interface import GraphCaptureMode, GraphImplInterface, MempoolId
+from graphcap.topology import GraphTopology
+
+if TYPE_CHECKING:
+    from graphcap.backends.xpu.captures import Capture
+    from graphcap.backends.xpu.executables import Executable
+    from graphcap.backends.xpu.lane import Point
+    from graphcap.backends.xpu.recording import Recording
+    from graphcap.backends.xpu.streams import XPUStream
+
+__all__ = ["XPUGraphImpl"]
+
+_EXTRA_KINDS = ("shared", "host")
+
+
+class XPUGraphImpl(GraphImpl):
+    """A captured XPU graph: a SYCL ``command_graph``, or a list of recorded work on the software tier."""
+
+    backend: ClassVar[Callable[[], Backend]] = staticmethod(xpu_backend)
+    _backend: XPUBackend
+    _capture: Capture | None = None
+    _template: Recording | None = None
+    _executable: Executable | None = None
+    _last: Point | None = None
+    _last_stream: XPUStream | None = None
+    _extra_pool: MempoolId | None = None
+
+    # -- capture -------------------------------------------------------------------------------------------------
+
+    def _begin(self, stream: Stream, mode: GraphCaptureMode) -> Callable[[int], bool]:
+        from graphcap.backends.xpu.captures import Capture
+        from graphcap.backends.xpu.recording import NativeRecorder, SoftwareRecorder
+        from graphcap.backends.xpu.streams import XPUStream
+
+        assert isinstance(stream, XPUStream), "the current stream of an XPU is an XPU stream"
+        extension = self._backend.extension
+        capture = Capture(stream, SoftwareRecorder() if extension is None else NativeRecorder(extension))
+        capture.begin()
+        self._capture = capture
+        return lambda handle: any(member.handle == handle for member in capture.streams)
+
+    def _end(self) -> int:
+        capture, self._capture = self._capture, None
+        assert capture is not None, "only called while a capture is open"
+        recording = capture.end()
+        if self.debug:
+            _validate(recording)
+        for work in recording.nodes:
+            self._owned.extend(work.owners)
+        self._template = recording
+        return recording.count
+
+    def _abandon(self) -> None:
+        capture, self._capture = self._capture, None
+        if capture is not None:
+            capture.close()
+
+    def _broken_by(self) -> BaseException | None:
+        return None if self._capture is None else self._capture.cause
+
+    def _enter_hooks(self, stream: Stream, pool: MempoolId) -> contextlib.ExitStack:
+        # Shared and host memory have managers of their own, which the shared part does not know of.
+        with contextlib.ExitStack() as stack:
+            capture = self._capture
+            assert capture is not None, "the device's capture has begun"
+            for kind in _EXTRA_KINDS:
+                allocator = self._backend.allocator_of(stream.device_index, kind)
+                allocator.release_freeable_pools()
+                allocator.begin_allocate_to_pool(
+                    pool, lambda handle: any(member.handle == handle for member in capture.streams)
+                )
+                stack.callback(allocator.end_allocate_to_pool, pool)
+                allocator.capture_began()
+                stack.callback(allocator.capture_ended)
+            stack.push(super()._enter_hooks(stream, pool))
+            self._extra_pool = pool
+            return stack.pop_all()
+
+    def _forget(self) -> None:
+        pool, self._extra_pool = self._extra_pool, None
+        try:
+            super()._forget()
+        finally:
+            if pool is not None:
+                for kind in _EXTRA_KINDS:
+                    self._backend.allocator_of(self.device_index, kind).release_pool(pool)
+
+    # -- the graph -----------------------------------------------------------------------------------------------
+
+    def _instantiate(self) -> None:
+        from graphcap.backends.xpu.executables import NativeExecutable, SoftwareExecutable
+
+        assert self._template is not None, "only called while a template is live"
+        extension = self._backend.extension
+        if self._template.native is None or extension is None:
+            made: Executable = SoftwareExecutable(self._template)
+        else:
+            updatable = self._backend.has_full_aspect and self.keep_graph
+            made = NativeExecutable(extension, self._template, updatable=updatable)
+        self._drop_executable()
+        self._executable = made
+
+    def _launch(self) -> None:
+        from graphcap.backends.xpu import captures
+        from graphcap.backends.xpu.streams import XPUStream
+
+        stream = current_stream(self._backend, self.device_index)
+        assert isinstance(stream, XPUStream), "the current stream of an XPU is an XPU stream"
+        captures.check_stream_call("replay() on a capturing stream", stream)  # E-17
+        self._backend.host_errors.raise_first()
+        assert self._executable is not None, "only called while an executable is live"
+        # One executable never overlaps itself, whatever the stream (S-D38).
+        if self._last is not None and self._last_stream is not stream and not self._last.is_done():
+            stream.wait_point(self._last)
+        self._last, self._last_stream = self._executable.launch(stream), stream
+
+    def update(self, other: GraphImplInterface) -> None:
+        """Give the executable the parameters of another captured graph of the same topology.
+
+        Raises
+        ------
+        UnsupportedError
+            The device lacks SYCL's full graph aspect, or the tier is the software one.
+        GraphUpdateError
+            SYCL refused it, or this graph was not captured with ``keep_graph=True``.
+        """
+        from graphcap._capture_state import Move
+
+        self._check(Move.UPDATE)
+        if not self._backend.has_full_aspect:
+            raise UnsupportedError(
+                self._backend.name,
+                "Graph.update()",
+                "graph_update",
+                "The device has only the limited graph aspect; capture a new graph instead.",
+            )
+        if not isinstance(other, XPUGraphImpl):
+            raise TypeError(f"update(): expected a graph of the XPU backend, not {type(other).__name__}.")
+        other._check(Move.INSPECT, "update() from this graph")
+        assert self._executable is not None, "checked by the state table"
+        assert other._template is not None, "as above"
+        self._executable.update(other._template)
+        self._owned.extend(other._owned)
+
+    def _drop_template(self) -> None:
+        self._template = None
+
+    def _drop_executable(self) -> None:
+        executable, self._executable = self._executable, None
+        if executable is not None and self._last is not None and not self._last.is_done():
+            self._backend.park(self._last, executable)
+
+    def _release_owned(self, owned: list[object]) -> None:
+        last, self._last, self._last_stream = self._last, None, None
+        if last is not None and not last.is_done():
+            self._backend.park(last, owned)
+        else:
+            owned.clear()
+        self._backend.sweep()
+
+    # -- inspection ----------------------------------------------------------------------------------------------
+
+    def _topology(self) -> GraphTopology:
+        from graphcap.backends.xpu.describe import describe
+
+        assert self._template is not None, "only called while a template is live"
+        return describe(self._template)
+
+    def _dump(self, path: str) -> None:
+        assert self._template is not None, "only called while a template is live"
+        native, extension = self._template.native, self._backend.extension
+        if native is None or extension is None:
+            from graphcap import dot  # the writer is needed by those who dump, not by those who replay
+
+            _write_whole(path, dot.write(self._topology()).encode())
+            return
+        # SYCL writes to a path that ends in .dot and tells nobody when it fails.
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "graph.dot")
+            try:
+                extension.print(native.graph, file, True)
+            except RuntimeError as error:
+                raise DriverError("command_graph::print_graph", 0, "sycl::exception", str(error)) from error
+            with open(file, "rb") as written:
+                text = written.read()
+        _write_whole(path, text)
+
+
+def _validate(recording: Recording) -> None:
+    """The extra validation of debug mode: SYCL recorded what graphcap gave it, in an order that keeps its dependencies.
+
+    Raises
+    ------
+    GraphStructureError
+        It did not.
+    """
+    native = recording.native
+    if native is None:
+        return
+    waits = native.effective_predecessors()
+    before: dict[int, set[int]] = {}
+    for node, sources in waits.items():
+        before[node] = set(sources).union(*(before[source] for source in sources))
+    for position, sources_wanted in enumerate(recording.dependencies):
+        node = native.indices[position]
+        missing = [source for source in sources_wanted if native.indices[source] not in before.get(node, set())]
+        if node not in before or missing:
+            raise GraphStructureError(
+                "capture_end() in debug mode",
+                f"SYCL's graph does not order node {position} ({recording.nodes[position].name!r}) after nodes {missing}",
+                "Report it: graphcap and the SYCL runtime disagree about the order of this capture.",
+            )
+
+
+def _write_whole(path: str, data: bytes) -> None:
+    """Write a file so that a failure leaves nothing half-written."""
+    partial = f"{path}.{os.getpid()}.partial"
+    try:
+        with open(partial, "wb") as file:
+            file.write(data)
+        os.replace(partial, path)
+    except BaseException:
+        if os.path.exists(partial):
+            os.unlink(partial)
+        raise

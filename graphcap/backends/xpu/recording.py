@@ -1,0 +1,205 @@
+"""The two ways to record a capture, and what is left of it: the template.
+
+The software tier keeps the work. The native tier lets SYCL record: the queue stands in recording state, whatever is
+submitted to it becomes a node of a ``command_graph``, also what users submit through dpctl without graphcap.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from graphcap.backends.xpu import _dpctl
+from graphcap.backends.xpu.captures import Capture, Recorder
+from graphcap.backends.xpu.native import SyclGraph
+from graphcap.backends.xpu.work import Work
+from graphcap.errors import CaptureStateError, DriverError, GraphcapWarning
+
+if TYPE_CHECKING:
+    from graphcap.backends.xpu.streams import XPUStream
+
+__all__ = ["BARRIER_TYPES", "NativeRecorder", "NativeTemplate", "Recording", "SoftwareRecorder"]
+
+BARRIER_TYPES: Final = frozenset({0, 8})
+"""SYCL's node types ``empty`` and ``ext_oneapi_barrier``: order, no work."""
+
+
+@dataclass(frozen=True)
+class NativeTemplate:
+    """SYCL's graph of a capture.
+
+    Attributes
+    ----------
+    graph
+        The extension's capsule of the modifiable ``command_graph``.
+    nodes
+        ``(type, predecessors)`` per node, in recorded order, barriers included.
+    indices
+        For each piece of work that graphcap submitted, the index of its node.
+    """
+
+    graph: Any
+    nodes: list[tuple[int, list[int]]]
+    indices: list[int]
+
+    def effective_predecessors(self) -> dict[int, list[int]]:
+        """For each node that does work: the working nodes that it waits for, barriers looked through."""
+        behind: list[list[int]] = []
+        found: dict[int, list[int]] = {}
+        for index, (kind, predecessors) in enumerate(self.nodes):
+            reached = list(dict.fromkeys(node for before in predecessors for node in behind[before]))
+            if kind in BARRIER_TYPES:
+                behind.append(reached)
+            else:
+                behind.append([index])
+                found[index] = reached
+        return found
+
+
+@dataclass(frozen=True)
+class Recording:
+    """The template of a graph.
+
+    Attributes
+    ----------
+    nodes, dependencies
+        The work that graphcap saw, and the indices of what each piece waits for.
+    native
+        SYCL's graph; ``None`` on the software tier.
+    """
+
+    name: str
+    nodes: list[Work]
+    dependencies: list[tuple[int, ...]]
+    native: NativeTemplate | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of nodes that do work, whoever submitted them."""
+        if self.native is None:
+            return len(self.nodes)
+        return sum(kind not in BARRIER_TYPES for kind, _ in self.native.nodes)
+
+    @property
+    def has_foreign_nodes(self) -> bool:
+        """Whether SYCL recorded work that did not come through graphcap."""
+        return self.count != len(self.nodes)
+
+
+class SoftwareRecorder(Recorder):
+    """Keeps the work that comes through graphcap; nothing reaches the queue."""
+
+    def begin(self, stream: XPUStream) -> None:
+        return None
+
+    def join(self, stream: XPUStream) -> None:
+        return None
+
+    def mark(self, stream: XPUStream) -> Any:
+        return None
+
+    def wait(self, stream: XPUStream, mark: Any) -> None:
+        return None
+
+    def add(self, stream: XPUStream, work: Work) -> None:
+        return None
+
+    def end(self, capture: Capture) -> Recording:
+        return Recording(f"capture_{capture.id}", capture.nodes, capture.dependencies)
+
+    def abandon(self) -> None:
+        return None
+
+
+class NativeRecorder(Recorder):
+    """Lets SYCL record into a ``command_graph``."""
+
+    def __init__(self, extension: SyclGraph) -> None:
+        self._extension = extension
+        self._graph: Any = None
+        self._origin: XPUStream | None = None
+        self._joined: set[int] = set()
+        self._events: list[Any] = []
+
+    def begin(self, stream: XPUStream) -> None:
+        try:
+            self._graph = self._extension.begin(stream.target.capsule)
+        except RuntimeError as error:
+            raise CaptureStateError(
+                "capture_begin()",
+                f"SYCL cannot record {stream!r} ({error})",
+                "End what else records this queue, or capture on another stream.",
+            ) from error
+        self._origin = stream
+        self._joined.add(stream.handle)
+
+    def join(self, stream: XPUStream) -> None:
+        try:
+            self._extension.join(self._graph, stream.target.capsule)
+        except RuntimeError as error:
+            raise DriverError("command_graph::begin_recording", 0, "sycl::exception", str(error)) from error
+        self._joined.add(stream.handle)
+
+    def mark(self, stream: XPUStream) -> Any:
+        return stream.barrier(())
+
+    def wait(self, stream: XPUStream, mark: Any) -> None:
+        stream.barrier((mark,))
+
+    def add(self, stream: XPUStream, work: Work) -> None:
+        self._events.append(work.enqueue(stream.target))
+
+    def end(self, capture: Capture) -> Recording:
+        assert self._graph is not None, "only called once, while it records"
+        assert self._origin is not None, "as above"
+        last = None
+        if len(self._joined) > 1:
+            last = self._origin.barrier(())  # what it waits for is what the origin stream covers
+        self._stop()
+        nodes, indices = self._read([*self._events, *(() if last is None else (last,))])
+        if last is not None:
+            self._check_covered(capture, nodes, indices.pop())
+        graph, self._graph = self._graph, None
+        self._events = []
+        return Recording(
+            f"capture_{capture.id}", capture.nodes, capture.dependencies, NativeTemplate(graph, nodes, indices)
+        )
+
+    def abandon(self) -> None:
+        if self._graph is None:
+            return
+        try:
+            self._extension.end(self._graph)
+        except RuntimeError as error:
+            warnings.warn(f"SYCL did not end a recording that was thrown away: {error}", GraphcapWarning, stacklevel=2)
+        self._graph = None
+        self._events = []
+
+    def _stop(self) -> None:
+        try:
+            self._extension.end(self._graph)
+        except RuntimeError as error:
+            raise DriverError("command_graph::end_recording", 0, "sycl::exception", str(error)) from error
+
+    def _read(self, events: list[Any]) -> tuple[list[tuple[int, list[int]]], list[int]]:
+        try:
+            return self._extension.nodes(self._graph, [_dpctl.event_capsule(event) for event in events])
+        except RuntimeError as error:
+            raise DriverError("command_graph::get_nodes", 0, "sycl::exception", str(error)) from error
+
+    def _check_covered(self, capture: Capture, nodes: list[tuple[int, list[int]]], last: int) -> None:
+        """Find forked work that only SYCL saw and that the origin stream does not wait for (E-8)."""
+        covered = {last}
+        waiting = [last]
+        while waiting:
+            for before in nodes[waiting.pop()][1]:
+                if before not in covered:
+                    covered.add(before)
+                    waiting.append(before)
+        loose = [index for index, (kind, _) in enumerate(nodes) if kind not in BARRIER_TYPES and index not in covered]
+        if loose:
+            raise capture.unjoined(
+                f"{len(loose)} node{'s' * (len(loose) != 1)} submitted to a forked stream's queue directly",
+                [repr(stream) for stream in capture.streams if stream is not self._origin],
+            )
