@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import os
 import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from graphcap.backends.base import Backend, BackendStatus, Capabilities
 from graphcap.backends.streams import Event, Stream
-from graphcap.backends.xpu.discovery import Missing, choose_devices, dpctl_missing, no_device
+from graphcap.backends.xpu import _dpctl, captures, host_calls, native
+from graphcap.backends.xpu.buffer import XPUBuffer
+from graphcap.backends.xpu.discovery import choose_devices, no_device
+from graphcap.backends.xpu.lane import Point
+from graphcap.backends.xpu.parked import Parked, ParkedQueue
+from graphcap.backends.xpu.segments import USM_KINDS, USMSegments
+from graphcap.backends.xpu.streams import XPUEvent, XPUStream
 from graphcap.errors import BackendUnavailableError, GraphcapWarning, UnsupportedError
 from graphcap.interface import GraphCaptureMode
-
-if TYPE_CHECKING:
-    from graphcap.backends.xpu.buffer import XPUBuffer
-    from graphcap.backends.xpu.lane import Point
-    from graphcap.backends.xpu.native import SyclGraph
-    from graphcap.memory import CachingAllocator
+from graphcap.memory import CachingAllocator
 
 __all__ = ["TIERS", "XPUBackend", "xpu_backend"]
 
@@ -41,7 +43,7 @@ class XPUBackend(Backend):
     Raises
     ------
     BackendUnavailableError
-        dpctl or a device is missing, or the tier asked for cannot be had.
+        A device is missing, or the tier asked for cannot be had.
     """
 
     name = "XPU"
@@ -50,33 +52,21 @@ class XPUBackend(Backend):
         wanted = tier or os.environ.get("GRAPHCAP_XPU_TIER") or "auto"
         if wanted not in TIERS:
             raise BackendUnavailableError("XPU", f"GRAPHCAP_XPU_TIER={wanted!r} is unknown", f"Use one of {TIERS}.")
-        missing = dpctl_missing()
-        if missing is not None:
-            raise _unavailable(missing)
-        try:
-            from graphcap.backends.xpu import _dpctl
-        except ImportError as error:
-            raise BackendUnavailableError(
-                "XPU", f"dpctl does not load: {error}", "Reinstall it: pip install --force-reinstall dpctl."
-            ) from error
-        from graphcap.backends.xpu.host_calls import HostErrors
-        from graphcap.backends.xpu.parked import Parked
-
-        self._dpctl = _dpctl
         keys = (("level_zero", "gpu"), ("opencl", "gpu"), ("opencl", "cpu"))
         self.devices: Final = choose_devices({key: _dpctl.devices(*key) for key in keys})
         if not self.devices:
-            raise _unavailable(no_device())
-        self.host_errors: Final = HostErrors()
+            missing = no_device()
+            raise BackendUnavailableError("XPU", missing.reason, missing.cure)
+        self.host_errors: Final = host_calls.HostErrors()
         self._parked: Final = Parked()
-        self._streams: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
+        self._streams: Final[weakref.WeakValueDictionary[int, XPUStream]] = weakref.WeakValueDictionary()
         self._lock = threading.RLock()
         self._local = threading.local()
         self._allocators: dict[tuple[int, str], CachingAllocator] = {}
         # The queue that is no user's: it names the context, gives memory, and stands behind the default stream.
         self._service: Final = [_dpctl.make_queue(None, device) for device in self.devices]
-        self._defaults: dict[int, Stream] = {}
-        self.extension: SyclGraph | None = None
+        self._defaults: dict[int, XPUStream] = {}
+        self.extension: native.SyclGraph | None = None
         self.has_full_aspect = False
         self.tier_note = ""
         if wanted != "software":
@@ -93,8 +83,6 @@ class XPUBackend(Backend):
         )
 
     def _choose_native(self, *, required: bool) -> None:
-        from graphcap.backends.xpu import host_calls, native
-
         try:
             extension = native.load()
         except native.BuildError as error:
@@ -107,7 +95,7 @@ class XPUBackend(Backend):
                 f"XPU: SYCL graphs are off, calls are submitted again instead. {error}", GraphcapWarning, stacklevel=2
             )
             return
-        levels = [extension.support(self._dpctl.queue_capsule(queue)) for queue in self._service]
+        levels = [extension.support(_dpctl.queue_capsule(queue)) for queue in self._service]
         if min(levels) == 0:
             reason = "the device has no SYCL graph aspect"
             if required:
@@ -125,7 +113,7 @@ class XPUBackend(Backend):
             "devices": [device.name.strip() for device in self.devices],
             "sycl_backend": self.devices[0].backend.name,
             "driver": self.devices[0].driver_version,
-            "dpctl": self._dpctl.VERSION,
+            "dpctl": _dpctl.VERSION,
             "tier": "native" if self.extension is not None else "software",
         }
         if self.tier_note:
@@ -154,13 +142,13 @@ class XPUBackend(Backend):
         self._check_device(device)
         self.sweep()
         context = self._service[device].sycl_context
-        return self._intern(device, self._dpctl.make_queue(context, self.devices[device]))
+        return self._intern(device, _dpctl.make_queue(context, self.devices[device]))
 
     def wrap_stream(self, stream: object, device: int) -> Stream:
         queue: Any = stream
-        if not self._dpctl.is_queue(queue):
+        if not _dpctl.is_queue(queue):
             queue = getattr(stream, "sycl_queue", None)
-            if not self._dpctl.is_queue(queue):
+            if not _dpctl.is_queue(queue):
                 raise TypeError(f"Stream.wrap(): expected a dpctl.SyclQueue, not {type(stream).__name__}.")
         self._check_device(device)
         asked = f"Stream.wrap() on xpu:{device}"
@@ -178,9 +166,7 @@ class XPUBackend(Backend):
             )
         return self._intern(device, queue)
 
-    def default_stream(self, device: int) -> Stream:
-        from graphcap.backends.xpu.streams import XPUStream
-
+    def default_stream(self, device: int) -> XPUStream:
         self._check_device(device)
         with self._lock:
             found = self._defaults.get(device)
@@ -189,16 +175,12 @@ class XPUBackend(Backend):
             return found
 
     def create_event(self, device: int, *, timing: bool = False) -> Event:
-        from graphcap.backends.xpu.streams import XPUEvent
-
         if timing:
             raise UnsupportedError(self.name, "Event(timing=True)", "event_timing", "Time on the host.")
         self._check_device(device)
         return XPUEvent(self, device)
 
     def synchronize(self, device: int) -> None:
-        from graphcap.backends.xpu import captures
-
         captures.check_device_call("synchronize()")
         self.wait_for_device(device)
         self.sweep()
@@ -223,8 +205,6 @@ class XPUBackend(Backend):
         ValueError
             `nbytes` is negative, or there is no such kind.
         """
-        from graphcap.backends.xpu.buffer import XPUBuffer
-
         if nbytes < 0:
             raise ValueError(f"allocate({nbytes}): the size must not be negative.")
         self.sweep()
@@ -252,9 +232,6 @@ class XPUBackend(Backend):
         ValueError
             There is no such kind.
         """
-        from graphcap.backends.xpu.segments import USM_KINDS, USMSegments
-        from graphcap.memory import CachingAllocator
-
         found = self._allocators.get((device, kind))
         if found is not None:
             return found
@@ -273,7 +250,7 @@ class XPUBackend(Backend):
 
     def wait_for_device(self, device: int) -> None:
         """Wait for every queue that graphcap knows of. Not while a capture is open."""
-        streams: list[Any] = [self.default_stream(device), *self._streams.values()]
+        streams = [self.default_stream(device), *self._streams.values()]
         for stream in streams:
             if stream.device_index == device:
                 stream.drain()
@@ -283,12 +260,9 @@ class XPUBackend(Backend):
 
     def point_of(self, handle: int, device: int) -> Point:
         """The point after all work so far of the stream with that handle, also if the stream is gone."""
-        from graphcap.backends.xpu.lane import Point
-
-        stream: Any = self.default_stream(device) if handle == 0 else self._streams.get(handle)
+        stream = self.default_stream(device) if handle == 0 else self._streams.get(handle)
         if stream is not None:
-            found: Point = stream.point()
-            return found
+            return stream.point()
         for parked in self._parked.queues():
             if parked.handle == handle and parked.point is not None:
                 return parked.point
@@ -296,7 +270,7 @@ class XPUBackend(Backend):
 
     def memory_info(self, device: int) -> tuple[int, int] | None:
         """Free and total bytes, where the device tells (Level Zero with sysman)."""
-        return self._dpctl.memory_info(self.devices[device])
+        return _dpctl.memory_info(self.devices[device])
 
     def park(self, point: Point, owner: object) -> None:
         """Keep `owner` until `point` is done. Takes no lock."""
@@ -304,23 +278,18 @@ class XPUBackend(Backend):
 
     def park_queue(self, handle: int, device: int, queue: Any, owner: object) -> None:
         """Keep the queue of a stream that dies until its work is done. Takes no lock."""
-        from graphcap.backends.xpu.parked import ParkedQueue
-
         self._parked.put(ParkedQueue(handle, device, queue), owner)
 
     def sweep(self) -> None:
         """Let go of what was parked and is done."""
         self._parked.sweep()
 
-    def _intern(self, device: int, queue: Any) -> Stream:
+    def _intern(self, device: int, queue: Any) -> XPUStream:
         """One stream object per SYCL queue, so that a queue's capture has one home however often it is wrapped."""
-        from graphcap.backends.xpu.streams import XPUStream
-
         with self._lock:
             for stream in list(self._streams.values()):
                 if stream.queue == queue:
-                    known: Stream = stream
-                    return known
+                    return stream
             if queue == self._service[device]:
                 return self.default_stream(device)
             made = XPUStream(self, device, queue)
@@ -332,16 +301,7 @@ class XPUBackend(Backend):
             raise ValueError(f"device 'xpu:{index}': there are {len(self.devices)} XPU devices.")
 
 
-def _unavailable(missing: Missing) -> BackendUnavailableError:
-    error = BackendUnavailableError("XPU", missing.reason, missing.cure)
-    if not missing.installed:
-        error.__cause__ = ImportError(missing.reason)
-    return error
-
-
 def _has_dpnp() -> bool:
-    import importlib.util
-
     return importlib.util.find_spec("dpnp") is not None
 
 

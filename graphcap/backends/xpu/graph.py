@@ -6,22 +6,24 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from graphcap import dot
+from graphcap._capture_state import Move
 from graphcap.backends.base import Backend
 from graphcap.backends.graph_impl import GraphImpl
 from graphcap.backends.streams import Stream, current_stream
+from graphcap.backends.xpu import captures
 from graphcap.backends.xpu.backend import XPUBackend, xpu_backend
+from graphcap.backends.xpu.captures import Capture
+from graphcap.backends.xpu.describe import describe
+from graphcap.backends.xpu.executables import Executable, NativeExecutable, SoftwareExecutable
+from graphcap.backends.xpu.lane import Point
+from graphcap.backends.xpu.recording import NativeRecorder, Recording, SoftwareRecorder
+from graphcap.backends.xpu.streams import XPUStream
 from graphcap.errors import DriverError, GraphStructureError, UnsupportedError
 from graphcap.interface import GraphCaptureMode, GraphImplInterface, MempoolId
 from graphcap.topology import GraphTopology
-
-if TYPE_CHECKING:
-    from graphcap.backends.xpu.captures import Capture
-    from graphcap.backends.xpu.executables import Executable
-    from graphcap.backends.xpu.lane import Point
-    from graphcap.backends.xpu.recording import Recording
-    from graphcap.backends.xpu.streams import XPUStream
 
 __all__ = ["XPUGraphImpl"]
 
@@ -43,10 +45,6 @@ class XPUGraphImpl(GraphImpl):
     # -- capture -------------------------------------------------------------------------------------------------
 
     def _begin(self, stream: Stream, mode: GraphCaptureMode) -> Callable[[int], bool]:
-        from graphcap.backends.xpu.captures import Capture
-        from graphcap.backends.xpu.recording import NativeRecorder, SoftwareRecorder
-        from graphcap.backends.xpu.streams import XPUStream
-
         assert isinstance(stream, XPUStream), "the current stream of an XPU is an XPU stream"
         extension = self._backend.extension
         capture = Capture(stream, SoftwareRecorder() if extension is None else NativeRecorder(extension))
@@ -103,8 +101,6 @@ class XPUGraphImpl(GraphImpl):
     # -- the graph -----------------------------------------------------------------------------------------------
 
     def _instantiate(self) -> None:
-        from graphcap.backends.xpu.executables import NativeExecutable, SoftwareExecutable
-
         assert self._template is not None, "only called while a template is live"
         extension = self._backend.extension
         if self._template.native is None or extension is None:
@@ -116,9 +112,6 @@ class XPUGraphImpl(GraphImpl):
         self._executable = made
 
     def _launch(self) -> None:
-        from graphcap.backends.xpu import captures
-        from graphcap.backends.xpu.streams import XPUStream
-
         stream = current_stream(self._backend, self.device_index)
         assert isinstance(stream, XPUStream), "the current stream of an XPU is an XPU stream"
         captures.check_stream_call("replay() on a capturing stream", stream)  # E-17
@@ -139,8 +132,6 @@ class XPUGraphImpl(GraphImpl):
         GraphUpdateError
             SYCL refused it, or this graph was not captured with ``keep_graph=True``.
         """
-        from graphcap._capture_state import Move
-
         self._check(Move.UPDATE)
         if not self._backend.has_full_aspect:
             raise UnsupportedError(
@@ -176,8 +167,6 @@ class XPUGraphImpl(GraphImpl):
     # -- inspection ----------------------------------------------------------------------------------------------
 
     def _topology(self) -> GraphTopology:
-        from graphcap.backends.xpu.describe import describe
-
         assert self._template is not None, "only called while a template is live"
         return describe(self._template)
 
@@ -185,8 +174,6 @@ class XPUGraphImpl(GraphImpl):
         assert self._template is not None, "only called while a template is live"
         native, extension = self._template.native, self._backend.extension
         if native is None or extension is None:
-            from graphcap import dot  # the writer is needed by those who dump, not by those who replay
-
             _write_whole(path, dot.write(self._topology()).encode())
             return
         # SYCL writes to a path that ends in .dot and tells nobody when it fails.
