@@ -146,7 +146,7 @@ class CPUStream(Stream):
             self._need_capture("record", external)
             self.submit(Work(NodeKind.EVENT_RECORD, "event_record", own.mark))
         elif self.capture is None:
-            self._check_eager("Stream.record()")
+            self.check_eager("Stream.record()")
             own.mark()
         else:
             with captures.lock:
@@ -186,7 +186,7 @@ class CPUStream(Stream):
         if self.capture is not None:
             self.capture.add(self, work)
             return
-        self._check_eager(work.name)
+        self.check_eager(work.name)
         work.call()
 
     def copy(self, dst: Any, src: Any) -> None:
@@ -254,7 +254,7 @@ class CPUStream(Stream):
         )
 
     def save(self, array: Any) -> Any:
-        self._check_eager("save()")
+        self.check_eager("save()")
         return plain(array, "preserve").copy()  # keeps the shape, so that any view can be given its contents back
 
     # -- pieces --------------------------------------------------------------------------------------------------
@@ -264,7 +264,8 @@ class CPUStream(Stream):
             raise TypeError(f"a CPU stream works with CPU events, not {type(event).__name__}.")
         return event
 
-    def _check_eager(self, call: str) -> None:
+    def check_eager(self, call: str) -> None:
+        """Refuse work on the legacy default stream while a blocking stream captures (S-D22)."""
         if self._handle == 0 and captures.open_captures:
             with captures.lock:
                 captures.check_default_stream(call)

@@ -26,9 +26,12 @@ class Work:
         The ``numpy.ndarray`` views that the call reads and writes.
     params
         Further parameters for the topology.
+    errstate
+        NumPy's floating-point error state that was in force, as arguments of ``numpy.errstate``, and already part of
+        `call`; ``None`` for NumPy's default, which the replay puts in force around all nodes.
     """
 
-    __slots__ = ("args", "call", "function", "kind", "kwargs", "name", "params", "reads", "writes")
+    __slots__ = ("args", "call", "errstate", "function", "kind", "kwargs", "name", "params", "reads", "writes")
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class Work:
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
+        errstate: Mapping[str, Any] | None = None,
     ) -> None:
         self.kind = kind
         self.name = name
@@ -52,3 +56,4 @@ class Work:
         self.args = args
         self.kwargs = {} if kwargs is None else kwargs
         self.params = {} if params is None else params
+        self.errstate = errstate
