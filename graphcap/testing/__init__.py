@@ -25,7 +25,7 @@ import pytest
 
 from graphcap.testing.fixtures import BackendFixtures
 
-_MODULES = ("recording", "forks", "begin_end")
+_MODULES = ("contract", "states", "recording", "forks", "begin_end", "invalidation", "body_errors")
 pytest.register_assert_rewrite("graphcap.testing.case", *(f"graphcap.testing.{name}" for name in _MODULES))
 
 __all__ = ["BackendFixtures", "conformance_classes"]

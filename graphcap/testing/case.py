@@ -66,6 +66,11 @@ def capturing(stream: graphcap.Stream) -> bool:
     return stream.is_capturing
 
 
+def status(stream: graphcap.Stream) -> CaptureStatus:
+    """``stream.capture_status``, as above."""
+    return stream.capture_status
+
+
 def allocated(device: str) -> int:
     """Bytes handed out on a device now."""
     return int(graphcap.memory_stats(device)["allocated_bytes.current"])
