@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection
 from typing import Any
 
-from graphcap.errors import PoolStateError
+from graphcap.errors import GraphcapWarning, PoolStateError
 from graphcap.interface import MempoolId
 from graphcap.memory import checkpoint as _checkpoint
 from graphcap.memory import snapshot as _snapshot
@@ -94,14 +95,7 @@ class CachingAllocator(AllocatorCore):
             No capture's scope is open on this pool.
         """
         with Exclusive(self, "end_allocate_to_pool"):
-            route = self._routes.capture_into(pool_id)
-            if route is None:
-                raise PoolStateError(
-                    f"end allocating to pool {tuple(pool_id)} on {self._live.label}",
-                    "no capture allocates to it",
-                    "Begin first, and end exactly once.",
-                )
-            self._open_routes.remove(route)
+            route = self._routes.close_capture(pool_id, self._live.label)
             return tuple(pool.id for pool in route.nested)
 
     def capture_began(self) -> None:
@@ -125,6 +119,26 @@ class CachingAllocator(AllocatorCore):
                 f"end a capture on {self._live.label}", "no capture is open", "Count an end once for each capture."
             )
         self._open_captures -= 1
+
+    def abandon_capture(self, pool_id: MempoolId, *, began: bool) -> None:
+        """Undo a capture from a finalizer: its count, its scope, and every use of a pool that it holds.
+
+        The same as :meth:`capture_ended` (if it `began`), :meth:`end_allocate_to_pool` and :meth:`release_pool` for
+        each id, but it may be called in the middle of an operation of this thread: it is then queued.
+
+        Raises
+        ------
+        PoolStateError
+            No capture's scope is open on this pool. Becomes a ``GraphcapWarning`` if it had to be queued.
+        """
+        self._run_or_queue(lambda: self._abandon(pool_id, began))
+
+    def _abandon(self, pool_id: MempoolId, began: bool) -> None:
+        route = self._routes.close_capture(pool_id, self._live.label)
+        if began:
+            self._count_capture_end()
+        for pool in (route.pool, *route.nested):
+            self._store.drop_use(pool.id)
 
     @property
     def open_captures(self) -> int:
@@ -169,7 +183,10 @@ class CachingAllocator(AllocatorCore):
 
     def _drop_mem_pool(self, pool_id: MempoolId) -> None:
         """Finalizer of a ``MemPool``: its options, its use, and what can go back without waiting (S-C45)."""
-        self._run_or_queue(lambda: self._forget_mem_pool(pool_id))
+        try:
+            self._run_or_queue(lambda: self._forget_mem_pool(pool_id))
+        except Exception as error:
+            warnings.warn(GraphcapWarning(f"The memory of MemPool {tuple(pool_id)} stays: {error}"), stacklevel=2)
 
     def _forget_mem_pool(self, pool_id: MempoolId) -> None:
         pool = self._store.pools[pool_id]

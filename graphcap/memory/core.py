@@ -256,7 +256,8 @@ class AllocatorCore:
         block = store.grow(pool, rounded, stream, frames)
         if block is None and pool is self._default:
             for other in store.pools.values():
-                if other.use_on_oom and block is None:  # only what it has free on this stream (S-C47)
+                # Only what it has free on this stream (S-C47), and only if no replay may write to it.
+                if other.use_on_oom and not other.captured and block is None:
                     block = other.free_lists(rounded, stream).take(rounded, self._options)
         if block is None and not self._open_captures:
             failure = store.failure

@@ -56,6 +56,18 @@ class Routes:
                 return route
         return None
 
+    def close_capture(self, pool_id: MempoolId, label: str) -> Route:
+        """Remove and return the capture scope on a pool; raise if there is none."""
+        route = self.capture_into(pool_id)
+        if route is None:
+            raise PoolStateError(
+                f"end allocating to pool {tuple(pool_id)} on {label}",
+                "no capture allocates to it",
+                "Begin first, and end exactly once.",
+            )
+        self.open.remove(route)
+        return route
+
     def capture_of_this_thread(self) -> Route | None:
         """Return the newest capture scope that this thread opened."""
         here = threading.get_ident()

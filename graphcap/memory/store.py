@@ -98,7 +98,7 @@ class PoolStore:
         return [pool for pool in self.pools.values() if not pool.use_count and pool is not self.default]
 
     def _erase_if_empty(self, pool: Pool) -> None:
-        if pool is self.default or pool.use_count or pool.segments:
+        if pool is self.default or pool.use_count or pool.segments or pool.id not in self.pools:
             return
         del self.pools[pool.id]
         self.erased_tallies[pool.id] = pool.tally
