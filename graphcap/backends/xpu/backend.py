@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.util
 import os
 import threading
 import warnings
@@ -78,7 +77,6 @@ class XPUBackend(Backend):
             wrap_stream=True,
             dump_format="graphcap-dot" if self.extension is None else "sycl-dot",
             graph_update=self.has_full_aspect,
-            array_namespace=_has_dpnp(),
             asynchronous=True,
         )
 
@@ -151,7 +149,7 @@ class XPUBackend(Backend):
             if not _dpctl.is_queue(queue):
                 raise TypeError(f"Stream.wrap(): expected a dpctl.SyclQueue, not {type(stream).__name__}.")
         self._check_device(device)
-        asked = f"Stream.wrap() on xpu:{device}"
+        asked = f"Stream.wrap() on {self.name.lower()}:{device}"
         if queue.sycl_device != self.devices[device]:
             raise ValueError(f"{asked}: the queue belongs to another device, {queue.sycl_device.filter_string}.")
         if queue.sycl_context != self._service[device].sycl_context:
@@ -213,7 +211,7 @@ class XPUBackend(Backend):
         return XPUBuffer(self, device, block, nbytes, kind, self._service[device])
 
     def array_namespace(self, device: int) -> Any:
-        """dpnp, if it is installed: best effort, see ``docs/xpu.md``."""
+        """dpnp, if it is installed. Best effort, hence no capability: what works in a capture is in ``docs/xpu.md``."""
         try:
             import dpnp  # type: ignore[import-not-found]  # optional, and never installed by graphcap
         except ImportError as error:
@@ -298,11 +296,7 @@ class XPUBackend(Backend):
 
     def _check_device(self, index: int) -> None:
         if not 0 <= index < len(self.devices):
-            raise ValueError(f"device 'xpu:{index}': there are {len(self.devices)} XPU devices.")
-
-
-def _has_dpnp() -> bool:
-    return importlib.util.find_spec("dpnp") is not None
+            raise ValueError(f"device {self.name.lower()}:{index}: {self.name} has {len(self.devices)} device(s).")
 
 
 xpu_backend: Callable[[], XPUBackend] = functools.cache(XPUBackend)

@@ -34,7 +34,7 @@ class USMSegments:
 
     @property
     def label(self) -> str:
-        return f"xpu:{self._device_index}"
+        return f"{self._backend.name.lower()}:{self._device_index}"
 
     def allocate_segment(self, nbytes: int, stream: int) -> int:
         queue = self._backend.service_queue(self._device_index)

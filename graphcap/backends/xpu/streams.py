@@ -336,7 +336,7 @@ class XPUStream(Stream):
         if event.device_index != self.device_index and event.recorded:
             raise UnsupportedError(
                 self.backend.name,
-                f"{self!r}.wait(an event of xpu:{event.device_index})",
+                f"{self!r}.wait(an event of device {event.device_index})",
                 "order between devices",
                 "Synchronize the event on the host.",
             )

@@ -31,10 +31,10 @@ kernel void add_f32(global float *out, global const float *x, global const float
   if (i < count) out[i] = x[i] + y[i];
 }
 
-// y = a * x + y, rounded after the product and after the sum
-kernel void axpy_f32(global float *y, global const float *x, float a, ulong count) {
+// out = a * x + y, rounded after the product and after the sum; out may be x or y
+kernel void axpy_f32(global float *out, float a, global const float *x, global const float *y, ulong count) {
   ulong i = get_global_id(0);
-  if (i < count) y[i] = a * x[i] + y[i];
+  if (i < count) out[i] = a * x[i] + y[i];
 }
 
 // Sum of each work-group into one element, through local memory of the group's size (a power of two).

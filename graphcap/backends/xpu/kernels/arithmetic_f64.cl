@@ -18,7 +18,7 @@ kernel void add_f64(global double *out, global const double *x, global const dou
   if (i < count) out[i] = x[i] + y[i];
 }
 
-kernel void axpy_f64(global double *y, global const double *x, double a, ulong count) {
+kernel void axpy_f64(global double *out, double a, global const double *x, global const double *y, ulong count) {
   ulong i = get_global_id(0);
-  if (i < count) y[i] = a * x[i] + y[i];
+  if (i < count) out[i] = a * x[i] + y[i];
 }

@@ -1,0 +1,33 @@
+"""The OpenCL CPU device is made known before anything asks dpctl for devices; without dpctl everything here is skipped."""
+
+from __future__ import annotations
+
+import importlib.util
+import platform
+from pathlib import Path
+
+import pytest
+
+from graphcap.backends.xpu.discovery import dpctl_missing, opencl_runtime_library, register_opencl_cpu
+
+register_opencl_cpu()
+
+
+def _reason() -> str | None:
+    missing = dpctl_missing()
+    if missing is not None:
+        return f"XPU: {missing.reason} ({platform.machine()}); {missing.cure}"
+    if opencl_runtime_library() is None:
+        return "XPU: the OpenCL CPU device is not installed (pip install intel-opencl-rt)"
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip by name where dpctl or the OpenCL CPU device cannot be had; tests of the discovery itself still run."""
+    reason = _reason()
+    if reason is None:
+        return
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("needs_no_dpctl") is None:
+            item.add_marker(pytest.mark.skip(reason=reason))
