@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from graphcap.backends.base import Backend
 from graphcap.backends.cpu.backend import CPUBackend, cpu_backend
-from graphcap.backends.cpu.captures import Capture, check_unsafe
+from graphcap.backends.cpu.captures import Capture, check_unsafe, open_captures
 from graphcap.backends.cpu.describe import describe
+from graphcap.backends.cpu.native import walker
+from graphcap.backends.cpu.native.executable import NativeExecutable, thread_count
 from graphcap.backends.cpu.replay import PythonExecutable
 from graphcap.backends.cpu.stream import CPUStream
 from graphcap.backends.graph_impl import GraphImpl
@@ -29,7 +31,7 @@ class CPUGraphImpl(GraphImpl):
     _backend: CPUBackend
     _capture: Capture | None = None
     _template: Capture | None = None
-    _executable: PythonExecutable | None = None
+    _executable: PythonExecutable | NativeExecutable | None = None
 
     def _begin(self, stream: Stream, mode: GraphCaptureMode) -> Callable[[int], bool]:
         assert isinstance(stream, CPUStream), "the current stream of the CPU is a CPU stream"
@@ -54,21 +56,35 @@ class CPUGraphImpl(GraphImpl):
 
     def _instantiate(self) -> None:
         assert self._template is not None, "only called while a template is live"
-        self._executable = PythonExecutable(self._template.nodes)
+        errors = self._backend.host_errors
+        gates = (open_captures, errors.kept)
+        walk = walker()
+        if walk is None or os.environ.get("GRAPHCAP_CPU_REPLAY") == "python":
+            self._executable = PythonExecutable(self._template.nodes, gates, self._check_replay)
+        else:
+            self._executable = NativeExecutable(walk, self._template.nodes, gates, self._check_replay, thread_count())
+        # The executable's own function takes this method's place: nothing stands between the caller and the walk.
+        self.__dict__["replay"] = self._executable.replay
 
     def _launch(self) -> None:
-        stream = current_stream(self._backend, 0)
+        assert self._executable is not None, "only called while an executable is live"
+        self._executable.replay()
+
+    @staticmethod
+    def _check_replay() -> None:
+        """Called before a replay while a capture is open or a host call has failed."""
+        backend = cpu_backend()
+        stream = current_stream(backend, 0)
         assert isinstance(stream, CPUStream), "the current stream of the CPU is a CPU stream"
         if stream.capture is not None:
             check_unsafe("replay() on a capturing stream", stream)  # E-17
-        self._backend.host_errors.raise_first()
-        assert self._executable is not None, "only called while an executable is live"
-        self._executable.run()
+        backend.host_errors.raise_first()
 
     def _drop_template(self) -> None:
         self._template = None
 
     def _drop_executable(self) -> None:
+        self.__dict__.pop("replay", None)
         self._executable = None
 
     def _topology(self) -> GraphTopology:
@@ -79,7 +95,7 @@ class CPUGraphImpl(GraphImpl):
         from graphcap import dot  # the writer is needed by those who dump, not by those who replay
 
         text = dot.write(self._topology())
-        _write_whole(path, text if isinstance(text, bytes) else text.encode())
+        _write_whole(path, text.encode())
 
 
 def _write_whole(path: str, data: bytes) -> None:

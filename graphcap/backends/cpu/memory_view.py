@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
 
 from graphcap.backends.buffer import Buffer
 
-__all__ = ["CPUBuffer", "plain", "writable"]
+__all__ = ["CPUBuffer", "PoolMemory", "plain", "writable"]
 
 
 class CPUBuffer(Buffer):
@@ -30,6 +31,20 @@ class CPUBuffer(Buffer):
     def graphcap_data(self) -> np.ndarray[Any, Any]:
         """The bytes as a plain view that keeps the buffer alive."""
         return np.asarray(self)
+
+
+class PoolMemory:
+    """The memory of a buffer by address, without ownership; `owner` tells whether anybody can still reach it.
+
+    Nodes of a capture hold arrays over this, so that memory which the captured program has dropped is handed out again.
+    """
+
+    __slots__ = ("__array_interface__", "nbytes", "owner")
+
+    def __init__(self, buffer: Buffer, nbytes: int) -> None:
+        self.nbytes = nbytes
+        self.owner = weakref.ref(buffer)
+        self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (buffer.ptr, False), "version": 3}
 
 
 def plain(value: Any, what: str, *, others: bool = False) -> Any:

@@ -1,6 +1,6 @@
 """The CPU's executable graph: bound calls in topological order.
 
-This is the plain Python replay. A native one may take its place behind the same two methods (``build``, ``run``).
+This is the plain Python replay: the fallback where the native one was not built, and its oracle in tests.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from graphcap.backends.cpu.errors import DEFAULT_ERRORS, note_failure
 from graphcap.backends.cpu.work import Work
-from graphcap.errors import add_note
+from graphcap.errors import GraphStateError
 
 __all__ = ["PythonExecutable"]
 
@@ -19,27 +22,48 @@ class PythonExecutable:
     """Runs each node's bound call, one after the other: no allocation, no dispatch.
 
     Nodes are recorded after everything they depend on, so the order of recording is a topological order.
+
+    Parameters
+    ----------
+    nodes
+        The recorded work.
+    gates, check
+        `check` is called before a replay if one of the lists is not empty; it raises if the replay may not go on.
     """
 
-    def __init__(self, nodes: Sequence[Work]) -> None:
+    def __init__(self, nodes: Sequence[Work], gates: tuple[list[Any], ...], check: Callable[[], None]) -> None:
         self._nodes = nodes
         self._calls: list[Callable[[], Any]] = [node.call for node in nodes]
+        self._gates = gates
+        self._check = check
         self._lock = threading.Lock()
+        self._owner = 0
 
-    def run(self) -> None:
+    def replay(self) -> None:
         """Run all nodes. One executable never overlaps itself (S-D38).
 
         Raises
         ------
+        GraphStateError
+            The replay was asked for by a node of this very graph.
         Exception
             What a node raises, with a note that names it; the nodes after it did not run.
         """
-        with self._lock:
+        if any(self._gates):
+            self._check()
+        if self._owner == threading.get_ident():
+            raise GraphStateError(
+                "replay()", "the graph is being replayed by this thread", "Replay it after the replay."
+            )
+        with self._lock, np.errstate(**DEFAULT_ERRORS):
+            self._owner = threading.get_ident()
             calls: Any = iter(self._calls)
             try:
                 for call in calls:
                     call()
             except BaseException as error:
-                index = len(self._calls) - calls.__length_hint__() - 1
-                add_note(error, f"raised in node {index} ({self._nodes[index].name!r}) of a graph that was replayed")
+                node = len(self._calls) - calls.__length_hint__() - 1
+                note_failure(error, node, self._nodes[node].name)
                 raise
+            finally:
+                self._owner = 0

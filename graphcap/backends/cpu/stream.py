@@ -31,7 +31,8 @@ class HostErrors:
     """Exceptions of host calls, kept until the next synchronise or replay asks for them."""
 
     def __init__(self) -> None:
-        self._kept: list[BaseException] = []
+        self.kept: list[BaseException] = []
+        """Oldest first; a replay looks at it without a lock."""
         self._lock = threading.Lock()
 
     def run(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
@@ -41,15 +42,15 @@ class HostErrors:
         except Exception as error:
             add_note(error, f"raised in the host call {name!r}")
             with self._lock:
-                self._kept.append(error)
+                self.kept.append(error)
 
     def raise_first(self) -> None:
         """Raise the oldest kept exception; later ones become notes on it."""
-        if not self._kept:
+        if not self.kept:
             return
         with self._lock:
-            first, *rest = self._kept
-            self._kept.clear()
+            first, *rest = self.kept
+            self.kept.clear()
         for error in rest:
             add_note(first, f"a later host call failed too: {error!r}")
         raise first
@@ -202,6 +203,8 @@ class CPUStream(Stream):
                 partial(np.copyto, target, source),
                 reads=(source,),
                 writes=(target,),
+                function=np.copyto,
+                args=(target, source),
                 params={"bytes": target.nbytes},
             )
         )
@@ -220,6 +223,8 @@ class CPUStream(Stream):
                 "memset",
                 partial(target.fill, item[()]),
                 writes=(target,),
+                function=np.copyto,
+                args=(target, item),
                 params={"bytes": target.nbytes, "value": item[()].item()},
             )
         )

@@ -1,0 +1,202 @@
+"""The native executable: blocks of inner loops and, between them, NumPy's own calls."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from graphcap.backends.cpu.errors import DEFAULT_ERRORS, note_failure
+from graphcap.backends.cpu.native import geometry
+from graphcap.backends.cpu.native.hazards import Footprint, access
+from graphcap.backends.cpu.native.liveness import Liveness
+from graphcap.backends.cpu.native.loops import Loop, recognise
+from graphcap.backends.cpu.native.strips import SERIAL_BYTES, Run, SerialRun, StripRun
+from graphcap.backends.cpu.work import Work
+
+__all__ = ["NativeExecutable", "thread_count"]
+
+_BITS: Final = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
+_WORDS: Final = {1: "divide by zero", 2: "overflow", 4: "underflow", 8: "invalid value"}
+_DEFAULT_MASK: Final = sum(bit for name, bit in _BITS.items() if DEFAULT_ERRORS[name] != "ignore")
+_SIDE_BY_SIDE_BYTES: Final = 262_144
+"""Runs that touch at least this much memory may share the threads with their independent neighbours."""
+
+
+def thread_count() -> int:
+    """``GRAPHCAP_CPU_THREADS``, else the cores that this process may use.
+
+    Raises
+    ------
+    ValueError
+        The variable is not a positive whole number.
+    """
+    text = os.environ.get("GRAPHCAP_CPU_THREADS")
+    if text is None:
+        affinity = getattr(os, "sched_getaffinity", None)
+        return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise ValueError(f"GRAPHCAP_CPU_THREADS={text!r}: a positive whole number is needed.")
+    return int(text)
+
+
+class NativeExecutable:
+    """Replays a list of recorded work natively where NumPy has a loop for it.
+
+    Attributes
+    ----------
+    replay
+        Replays once. A function of the extension, so that nothing stands between the caller and the walk.
+    """
+
+    def __init__(
+        self, walk: Any, nodes: Sequence[Work], gates: tuple[list[Any], ...], check: Callable[[], None], threads: int
+    ) -> None:
+        self._nodes = nodes
+        runs = _plan(nodes)
+        alone = [nodes[run] for run in runs if isinstance(run, int)]
+        liveness = Liveness(
+            (run for run in runs if isinstance(run, Run)),
+            (array for work in alone for array in (*work.reads, *work.writes, *work.args, *work.kwargs.values())),
+        )
+        items: list[Any] = []
+        self._first_nodes: list[int] = []
+        for group in _side_by_side(runs, threads):
+            blocks = []
+            for run in group:
+                block = _build(walk, run, liveness)
+                if block is None:
+                    # The space cannot be walked natively: NumPy's own calls, in order.
+                    assert isinstance(run, Run), "only runs are built"
+                    for node in run.nodes():
+                        items.append(self._call(node))
+                        self._first_nodes.append(node)
+                elif isinstance(run, int):
+                    items.append(self._call(run))
+                    self._first_nodes.append(run)
+                else:
+                    blocks.append(block)
+            if blocks:
+                first = next(run for run in group if isinstance(run, Run))
+                items.append(blocks[0] if len(blocks) == 1 else tuple(blocks))
+                self._first_nodes.append(first.nodes()[0])
+        self._walk = walk.Walk(tuple(items), self._report, gates, check, self._failed, threads)
+        self.replay: Callable[[], None] = self._walk.replay
+
+    def run(self) -> None:
+        """Replay once."""
+        self.replay()
+
+    def _call(self, node: int) -> Callable[[], Any]:
+        return self._nodes[node].call
+
+    def _report(self, node: int, bits: int) -> None:
+        """Do with a node's floating-point errors what the error state of its capture says, as NumPy does."""
+        work = self._nodes[node]
+        state: Mapping[str, Any] = DEFAULT_ERRORS if work.errstate is None else work.errstate
+        for name, bit in _BITS.items():
+            if bits & bit:
+                _tell(
+                    f"{_WORDS[bit]} encountered in {work.name}", state[name], _WORDS[bit], bit, state.get("call"), node
+                )
+
+    def _failed(self, item: int, error: BaseException | None) -> None:
+        node = getattr(error, "graphcap_node", self._first_nodes[item])
+        if error is not None:
+            note_failure(error, node, self._nodes[node].name)
+
+
+def _tell(text: str, how: str, kind: str, bit: int, call: Any, node: int) -> None:
+    if how == "warn":
+        warnings.warn(text, RuntimeWarning, stacklevel=3)
+    elif how == "raise":
+        error = FloatingPointError(text)
+        error.graphcap_node = node  # type: ignore[attr-defined]  # read by _failed, which names the node
+        raise error
+    elif how == "call":
+        if call is None:
+            raise NameError("floating point callback specified, but no function found")
+        call(kind, bit)
+    elif how == "print":
+        print(f"Warning: {text}")
+    elif how == "log":
+        call.write(f"Warning: {text}\n")
+
+
+def _plan(nodes: Sequence[Work]) -> list[Run | int]:
+    """Cut the nodes, in order, into runs of native work and single calls (by node index)."""
+    plan: list[Run | int] = []
+    serial: SerialRun | None = None
+    strip: StripRun | None = None
+    for index, work in enumerate(nodes):
+        loop = recognise(index, work)
+        if loop is None:
+            serial = strip = None
+            plan.append(index)
+            continue
+        if loop.outputs[0].size == 0:
+            continue
+        mask = _mask(work)
+        if max(array.nbytes for array in loop.outputs) <= SERIAL_BYTES:
+            space = geometry.simplify(
+                loop.outputs[0].shape, tuple(array.strides for array in (*loop.inputs, *loop.outputs))
+            )
+            if len(space.shape) == 1:
+                strip = None
+                if serial is None or not serial.take(loop, mask, space):
+                    serial = SerialRun()
+                    taken = serial.take(loop, mask, space)
+                    assert taken, "an empty run takes any work of one dimension"
+                    plan.append(serial)
+                continue
+        serial = None
+        if strip is None or not strip.take(loop, mask):
+            strip = StripRun(loop.outputs[0].shape)
+            taken = strip.take(loop, mask)
+            assert taken, "an empty run takes any work of its own shape"
+            plan.append(strip)
+    return plan
+
+
+def _mask(work: Work) -> int:
+    state = work.errstate
+    return _DEFAULT_MASK if state is None else sum(bit for name, bit in _BITS.items() if state[name] != "ignore")
+
+
+def _build(walk: Any, run: Run | int, liveness: Liveness) -> Any:
+    if isinstance(run, SerialRun):
+        return run.build(walk)
+    if isinstance(run, StripRun):
+        return run.build(walk, liveness.scratch(run))
+    return run
+
+
+def _side_by_side(runs: list[Run | int], threads: int) -> list[list[Run | int]]:
+    """Neighbouring large runs that do not depend on one another, for several threads at once."""
+    groups: list[list[Run | int]] = []
+    footprint = Footprint()
+    for run in runs:
+        large = threads > 1 and isinstance(run, StripRun) and _touched(run.loops) >= _SIDE_BY_SIDE_BYTES
+        if large and isinstance(run, StripRun):
+            reads, writes = list(run.footprint.reads.values()), list(run.footprint.writes.values())
+            joins = (
+                bool(groups)
+                and isinstance(groups[-1][0], StripRun)
+                and len(groups[-1]) < 16
+                and _touched(groups[-1][0].loops) >= _SIDE_BY_SIDE_BYTES
+                and not footprint.clashes(reads, writes, same_elements_ok=False)
+            )
+            if not joins:
+                groups.append([])
+                footprint = Footprint()
+            groups[-1].append(run)
+            footprint.add(reads, writes)
+        else:
+            groups.append([run])
+            footprint = Footprint()
+    return groups
+
+
+def _touched(loops: list[Loop]) -> int:
+    return sum(one.high - one.low for one in {access(array) for loop in loops for array in loop.outputs})
