@@ -81,7 +81,7 @@ class GraphTopology(Structure):
         """The number of graphs; for one read from a file, the number of clusters in the file."""
         return self.source.clusters if self.source is not None else 1 + len(self.graphs)
 
-    def counts(self, *, nested: bool = True, per_run: bool = False) -> Counter[NodeKind]:
+    def counts(self, *, nested: bool = True, per_run: bool = False) -> Counter[str]:
         """Count nodes by kind. A kind without nodes counts 0; a kind's word is as good a key as the kind.
 
         Parameters
@@ -93,9 +93,9 @@ class GraphTopology(Structure):
             of once. Bodies of loops are counted as if they ran once.
         """
         if not nested:
-            return Counter(node.kind for node in self.nodes)
+            return Counter[str](node.kind for node in self.nodes)
         times = self._runs() if per_run else {}
-        total: Counter[NodeKind] = Counter()
+        total: Counter[str] = Counter()
         for graph in self.walk():
             factor = times.get(graph.name, 1) if graph is not self else 1
             for kind, count in Counter(node.kind for node in graph.nodes).items():
