@@ -25,7 +25,17 @@ import pytest
 
 from graphcap.testing.fixtures import BackendFixtures
 
-_MODULES = ("contract", "states", "recording", "forks", "begin_end", "invalidation", "body_errors")
+_MODULES = (
+    "contract",
+    "states",
+    "recording",
+    "forks",
+    "begin_end",
+    "invalidation",
+    "body_errors",
+    "lifetimes",
+    "graphs",
+)
 pytest.register_assert_rewrite("graphcap.testing.case", *(f"graphcap.testing.{name}" for name in _MODULES))
 
 __all__ = ["BackendFixtures", "conformance_classes"]

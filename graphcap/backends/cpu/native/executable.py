@@ -61,7 +61,7 @@ class NativeExecutable:
             (array for work in alone for array in (*work.reads, *work.writes, *work.args, *work.kwargs.values())),
         )
         items: list[Any] = []
-        self._first_nodes: list[int] = []
+        first_nodes: list[int] = []
         for group in _side_by_side(runs, threads):
             blocks = []
             for run in group:
@@ -71,17 +71,18 @@ class NativeExecutable:
                     assert isinstance(run, Run), "only runs are built"
                     for node in run.nodes():
                         items.append(self._call(node))
-                        self._first_nodes.append(node)
+                        first_nodes.append(node)
                 elif isinstance(run, int):
                     items.append(self._call(run))
-                    self._first_nodes.append(run)
+                    first_nodes.append(run)
                 else:
                     blocks.append(block)
             if blocks:
                 first = next(run for run in group if isinstance(run, Run))
                 items.append(blocks[0] if len(blocks) == 1 else tuple(blocks))
-                self._first_nodes.append(first.nodes()[0])
-        self._walk = walk.Walk(tuple(items), self._report, gates, check, self._failed, threads)
+                first_nodes.append(first.nodes()[0])
+        reports = _Reports(nodes, first_nodes)
+        self._walk = walk.Walk(tuple(items), reports.floating_point, gates, check, reports.failed, threads)
         self.replay: Callable[[], None] = self._walk.replay
 
     def run(self) -> None:
@@ -91,7 +92,17 @@ class NativeExecutable:
     def _call(self, node: int) -> Callable[[], Any]:
         return self._nodes[node].call
 
-    def _report(self, node: int, bits: int) -> None:
+
+class _Reports:
+    """What the walk calls back for. Apart from the executable, which owns the walk: a cycle would keep the graph's
+    memory until the next garbage collection.
+    """
+
+    def __init__(self, nodes: Sequence[Work], first_nodes: list[int]) -> None:
+        self._nodes = nodes
+        self._first_nodes = first_nodes
+
+    def floating_point(self, node: int, bits: int) -> None:
         """Do with a node's floating-point errors what the error state of its capture says, as NumPy does."""
         work = self._nodes[node]
         state: Mapping[str, Any] = DEFAULT_ERRORS if work.errstate is None else work.errstate
@@ -101,7 +112,7 @@ class NativeExecutable:
                     f"{_WORDS[bit]} encountered in {work.name}", state[name], _WORDS[bit], bit, state.get("call"), node
                 )
 
-    def _failed(self, item: int, error: BaseException | None) -> None:
+    def failed(self, item: int, error: BaseException | None) -> None:
         node = getattr(error, "graphcap_node", self._first_nodes[item])
         if error is not None:
             note_failure(error, node, self._nodes[node].name)
@@ -112,7 +123,7 @@ def _tell(text: str, how: str, kind: str, bit: int, call: Any, node: int) -> Non
         warnings.warn(text, RuntimeWarning, stacklevel=3)
     elif how == "raise":
         error = FloatingPointError(text)
-        error.graphcap_node = node  # type: ignore[attr-defined]  # read by _failed, which names the node
+        error.graphcap_node = node  # type: ignore[attr-defined]  # read by failed, which names the node
         raise error
     elif how == "call":
         if call is None:
