@@ -25,6 +25,7 @@
 #endif
 #if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
+#include <time.h>
 #define GC_THREADS 1
 #endif
 
@@ -93,6 +94,8 @@ typedef struct {
     unsigned mask;    /* floating-point errors that are reported */
     unsigned seen;    /* those seen in this replay */
     operand *operand;
+    index_t *strides; /* as the loop takes them */
+    char **data;      /* addresses as the loop takes them, in a block of one row */
 } call;
 
 typedef struct {
@@ -101,7 +104,9 @@ typedef struct {
     call *calls;
     index_t count;
     operand *operands;
-    index_t *strides; /* storage of operand.outer */
+    index_t *steps;   /* storage of operand.outer */
+    index_t *strides; /* storage of call.strides */
+    char **data;      /* storage of call.data */
     int outer_dims;
     index_t outer_shape[MAX_OUTER];
     index_t rows, row_length, last_length; /* the last row of each outer step may be shorter */
@@ -138,44 +143,56 @@ static void copy_row(const operand *from, char *src, const operand *to, char *ds
 #undef COPY
 }
 
+static inline int run_call(const call *k, char **data, index_t n)
+{
+    if (k->loop == NULL) {
+        copy_row(&k->operand[0], data[0], &k->operand[1], data[1], n, k->itemsize);
+        return 0;
+    }
+    return k->loop(k->context, data, &n, k->strides, k->auxdata);
+}
+
+/* The addresses of one row where there are several outer dimensions. */
+static void find_row(const block *b, const call *k, index_t row, index_t row_of_strip, char *scratch, char **data)
+{
+    index_t at[MAX_OUTER], rest = row;
+    for (int d = b->outer_dims - 1; d >= 0; d--) {
+        at[d] = rest % b->outer_shape[d];
+        rest /= b->outer_shape[d];
+    }
+    for (int o = 0; o < k->operands; o++) {
+        const operand *p = &k->operand[o];
+        char *address = scratch + p->scratch + row_of_strip * p->row;
+        if (p->scratch < 0) {
+            address = p->base;
+            for (int d = 0; d < b->outer_dims; d++) address += at[d] * p->outer[d];
+        }
+        data[o] = address;
+    }
+}
+
 /* One strip: rows [first, last) of the block, call after call. */
-static int run_strip(block *b, index_t first, index_t last, char *scratch, unsigned *flags)
+static int run_strip(const block *b, index_t first, index_t last, char *scratch, unsigned *flags)
 {
     char *data[MAX_OPERANDS];
-    index_t strides[MAX_OPERANDS];
-    index_t inner_steps = b->outer_dims ? b->outer_shape[b->outer_dims - 1] : 1;
+    index_t n = b->row_length, steps = b->outer_shape[b->outer_dims - 1];
+    int uneven = b->last_length != n;
     for (index_t c = 0; c < b->count; c++) {
-        call *k = &b->calls[c];
-        for (int o = 0; o < k->operands; o++) strides[o] = k->operand[o].inner;
-        for (index_t r = first; r < last; r++) {
-            index_t n = b->row_length;
-            if (b->last_length != n && r % inner_steps == inner_steps - 1) n = b->last_length;
-            if (b->outer_dims <= 1) {
-                for (int o = 0; o < k->operands; o++) {
-                    const operand *p = &k->operand[o];
-                    data[o] = p->scratch < 0 ? p->base + r * p->row : scratch + p->scratch + (r - first) * p->row;
-                }
-            } else {
-                index_t at[MAX_OUTER], rest = r;
-                for (int d = b->outer_dims - 1; d >= 0; d--) {
-                    at[d] = rest % b->outer_shape[d];
-                    rest /= b->outer_shape[d];
-                }
-                for (int o = 0; o < k->operands; o++) {
-                    const operand *p = &k->operand[o];
-                    if (p->scratch >= 0) {
-                        data[o] = scratch + p->scratch + (r - first) * p->row;
-                        continue;
-                    }
-                    char *address = p->base;
-                    for (int d = 0; d < b->outer_dims; d++) address += at[d] * p->outer[d];
-                    data[o] = address;
-                }
+        const call *k = &b->calls[c];
+        if (b->outer_dims == 1) {
+            for (int o = 0; o < k->operands; o++) {
+                const operand *p = &k->operand[o];
+                data[o] = p->scratch < 0 ? p->base + first * p->row : scratch + p->scratch;
             }
-            if (k->loop == NULL) {
-                copy_row(&k->operand[0], data[0], &k->operand[1], data[1], n, k->itemsize);
-            } else if (k->loop(k->context, data, &n, strides, k->auxdata) < 0) {
-                return -1;
+            for (index_t r = first;;) {
+                if (run_call(k, data, uneven && r == b->rows - 1 ? b->last_length : n) < 0) return -1;
+                if (++r == last) break;
+                for (int o = 0; o < k->operands; o++) data[o] += k->operand[o].row;
+            }
+        } else {
+            for (index_t r = first; r < last; r++) {
+                find_row(b, k, r, r - first, scratch, data);
+                if (run_call(k, data, uneven && r % steps == steps - 1 ? b->last_length : n) < 0) return -1;
             }
         }
         if (k->checks_fpe) {
@@ -199,24 +216,15 @@ static int run_rows(block *b, index_t first, index_t last, char *scratch, unsign
     return 0;
 }
 
-/* The common small block: one row, nothing to compute but the calls. */
+/* The common small block: call after call, with nothing to compute in between. */
 static int run_single(block *b)
 {
-    for (index_t c = 0; c < b->count; c++) {
-        call *k = &b->calls[c];
-        index_t n = k->length;
-        char *data[MAX_OPERANDS];
-        index_t strides[MAX_OPERANDS];
-        for (int o = 0; o < k->operands; o++) {
-            const operand *p = &k->operand[o];
-            data[o] = p->scratch < 0 ? p->base : b->scratch + p->scratch;
-            strides[o] = p->inner;
-        }
+    for (call *k = b->calls, *end = k + b->count; k < end; k++) {
         if (k->loop == NULL) {
-            copy_row(&k->operand[0], data[0], &k->operand[1], data[1], n, k->itemsize);
+            copy_row(&k->operand[0], k->data[0], &k->operand[1], k->data[1], k->length, k->itemsize);
             continue;
         }
-        if (k->loop(k->context, data, &n, strides, k->auxdata) < 0) return -1;
+        if (k->loop(k->context, k->data, &k->length, k->strides, k->auxdata) < 0) return -1;
         if (k->checks_fpe) {
             unsigned s = get_fpe();
             if (s) {
@@ -354,7 +362,9 @@ static void block_dealloc(PyObject *self)
     Py_CLEAR(b->kept);
     free(b->calls);
     free(b->operands);
+    free(b->steps);
     free(b->strides);
+    free(b->data);
     free(b->scratch);
     PyObject_GC_Del(self);
     Py_DECREF(type);
@@ -456,9 +466,11 @@ static PyObject *block_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     b->calls = calloc((size_t)b->count + 1, sizeof(call));
     b->operands = calloc((size_t)operands + 1, sizeof(operand));
     int width = b->outer_dims > 1 ? b->outer_dims : 1;
-    b->strides = calloc((size_t)(operands * width) + 1, sizeof(index_t));
+    b->steps = calloc((size_t)(operands * width) + 1, sizeof(index_t));
+    b->strides = calloc((size_t)operands + 1, sizeof(index_t));
+    b->data = calloc((size_t)operands + 1, sizeof(char *));
     b->scratch = malloc((size_t)scratch_bytes + 64);
-    if (b->calls == NULL || b->operands == NULL || b->strides == NULL || b->scratch == NULL) {
+    if (b->data == NULL || b->calls == NULL || b->operands == NULL || b->steps == NULL || b->strides == NULL || b->scratch == NULL) {
         PyErr_NoMemory();
         goto fail;
     }
@@ -491,7 +503,19 @@ static PyObject *block_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
             goto fail;
         }
         for (int o = 0; o < k->operands; o++, next++) {
-            if (read_operand(b, PyTuple_GetItem(list, o), next, b->strides + (next - b->operands) * width) < 0) goto fail;
+            if (read_operand(b, PyTuple_GetItem(list, o), next, b->steps + (next - b->operands) * width) < 0) goto fail;
+        }
+        k->strides = b->strides + (k->operand - b->operands);
+        for (int o = 0; o < k->operands; o++) k->strides[o] = k->operand[o].inner;
+        if (b->outer_dims == 0) {
+            k->data = b->data + (k->operand - b->operands);
+            for (int o = 0; o < k->operands; o++) {
+                if (k->operand[o].scratch >= 0) {
+                    PyErr_SetString(PyExc_ValueError, "Block: a block of one row has no scratch memory");
+                    goto fail;
+                }
+                k->data[o] = k->operand[o].base;
+            }
         }
     }
     if (b->outer_dims) b->work = b->count * b->rows * row_length;
@@ -512,7 +536,7 @@ typedef struct {
     PyObject *slow;        /* checks what the lists say; raises if the replay may not go on */
     PyObject *failed;      /* failed(item): adds a note to the exception that is being raised */
     PyTypeObject *block_type;
-    PyThread_type_lock lock;
+    int busy;            /* guarded by the GIL */
     unsigned long owner;
     int threads;
 } walk;
@@ -548,7 +572,6 @@ static void walk_dealloc(PyObject *self)
     PyObject_GC_UnTrack(self);
     walk_clear(self);
     Py_CLEAR(w->block_type);
-    if (w->lock) PyThread_free_lock(w->lock);
     PyObject_GC_Del(self);
     Py_DECREF(type);
 }
@@ -576,11 +599,6 @@ static PyObject *walk_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     walk *w = (walk *)alloc(type, 0);
     if (w == NULL) return NULL;
-    w->lock = PyThread_allocate_lock();
-    if (w->lock == NULL) {
-        Py_DECREF(w);
-        return PyErr_NoMemory();
-    }
     w->items = Py_NewRef(items);
     w->report = Py_NewRef(report);
     w->gates = Py_NewRef(gates);
@@ -732,6 +750,14 @@ static void note_failure(walk *w, Py_ssize_t item)
     PyErr_Restore(type, value, trace);
 }
 
+static void wait_a_little(void)
+{
+#ifdef GC_THREADS
+    struct timespec pause = {0, 50000};
+    nanosleep(&pause, NULL);
+#endif
+}
+
 static PyObject *walk_replay(PyObject *self, PyObject *unused)
 {
     walk *w = (walk *)self;
@@ -744,17 +770,19 @@ static PyObject *walk_replay(PyObject *self, PyObject *unused)
             break;
         }
     }
-    unsigned long me = PyThread_get_thread_ident();
-    if (!PyThread_acquire_lock(w->lock, NOWAIT_LOCK)) {
-        if (w->owner == me) {
+    while (w->busy) {
+        /* Another thread replays this walk and let the GIL go. Rare, so waiting is plain. */
+        if (w->owner == PyThread_get_thread_ident()) {
             PyErr_SetString(PyExc_RecursionError, "a graph cannot be replayed from inside its own replay");
             return NULL;
         }
         Py_BEGIN_ALLOW_THREADS
-        PyThread_acquire_lock(w->lock, WAIT_LOCK);
+        wait_a_little();
         Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals() < 0) return NULL;
     }
-    w->owner = me;
+    w->busy = 1;
+    w->owner = PyThread_get_thread_ident();
     PyObject *items = Py_NewRef(w->items), *keep = Py_NewRef(self);
     Py_ssize_t count = PyTuple_Size(items), i = 0;
     int rc = 0;
@@ -762,8 +790,7 @@ static PyObject *walk_replay(PyObject *self, PyObject *unused)
         rc = run_item(w, PyTuple_GetItem(items, i));
         if (rc < 0) break;
     }
-    w->owner = 0;
-    PyThread_release_lock(w->lock);
+    w->busy = 0;
     if (rc < 0) note_failure(w, i);
     Py_DECREF(items);
     Py_DECREF(keep);

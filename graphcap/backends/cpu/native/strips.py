@@ -27,11 +27,10 @@ SERIAL_BYTES: Final = 16_384
 _STRIP_BYTES: Final = 65_536
 """All operands of one strip together should stay within the cache next to the core."""
 _MAX_CALLS: Final = 512
+_SKEW: Final = 32
+"""Elements between intermediates, so that a load does not wait for a store to another one at the same offset in its page."""
 _QUANTUM: Final = 64
 """Strips are multiples of this many elements, so that vector loops meet the same elements as in one long call."""
-
-_LINE: Final = 64
-"""Bytes of a cache line: scratch memory is cut at multiples of it."""
 
 
 class Run:
@@ -108,8 +107,14 @@ class StripRun(Run):
         if not exact and len(space.shape) > 1:
             return None  # its bits depend on how NumPy's own iterator cuts it
         inner, outer = space.shape[-1], space.shape[:-1]
-        per_element = sum({access(array).key: array.itemsize for array in flat}.values())
-        strip = max(_QUANTUM, _STRIP_BYTES // per_element // _QUANTUM * _QUANTUM)
+        slots, scratch_width = _slots(self.loops, dead)
+        live = {
+            access(array).key: array.itemsize
+            for array in flat
+            if any(array.strides) and id(pool_memory(array)) not in slots
+        }
+        width = max(1, sum(live.values()) + scratch_width)
+        strip = max(_QUANTUM, _STRIP_BYTES // width // _QUANTUM * _QUANTUM)
         chunked = exact and inner > strip
         if chunked:
             chunks = -(-inner // strip)
@@ -121,7 +126,7 @@ class StripRun(Run):
             outer = outer or (1,)
         if len(outer) > walk.MAX_OUTER:
             return None
-        slots, scratch_bytes = _slots(self.loops, dead, length * rows_per_strip)
+        places = -(-length * rows_per_strip // _QUANTUM) * _QUANTUM + _SKEW  # elements of a strip in scratch memory
         steps = iter(space.strides)
         calls = []
         for loop, mask, group in zip(self.loops, self._masks, operands, strict=True):
@@ -130,18 +135,24 @@ class StripRun(Run):
                 *rows, step = next(steps)
                 slot = slots.get(id(pool_memory(array)))
                 if slot is not None:
-                    described.append((None, array.itemsize, slot, (length * array.itemsize,)))
+                    described.append((None, array.itemsize, slot * places, (length * array.itemsize,)))
                 elif chunked:
                     described.append((address(array), step, -1, (*rows, length * step)))
                 else:
                     described.append((address(array), step, -1, tuple(rows) or (0,)))
             calls.append((loop.capsule, loop.node, mask, loop.outputs[0].itemsize, length, tuple(described)))
         kept = [(loop.capsule, loop.inputs, loop.outputs) for loop in self.loops]
-        return walk.Block(calls, outer, length, last, rows_per_strip, scratch_bytes, exact, kept)
+        return walk.Block(calls, outer, length, last, rows_per_strip, scratch_width * places, exact, kept)
 
 
-def _slots(loops: list[Loop], dead: set[int], elements: int) -> tuple[dict[int, int], int]:
-    """A place in the scratch memory for each dead intermediate, shared by those that are not needed at the same time."""
+def _slots(loops: list[Loop], dead: set[int]) -> tuple[dict[int, int], int]:
+    """A place in the scratch memory for each dead intermediate, shared by those that are not needed at the same time.
+
+    Returns
+    -------
+    dict, int
+        For each intermediate its offset, and the size of all, both in bytes per element of a strip.
+    """
     last_use: dict[int, int] = {}
     for position, loop in enumerate(loops):
         for array in (*loop.inputs, *loop.outputs):
@@ -152,17 +163,16 @@ def _slots(loops: list[Loop], dead: set[int], elements: int) -> tuple[dict[int, 
     total = 0
     for position, loop in enumerate(loops):
         for array in loop.outputs:
-            which = id(pool_memory(array))
+            which, itemsize = id(pool_memory(array)), array.itemsize
             if which not in dead or which in places:
                 continue
-            nbytes = -(-elements * array.itemsize // _LINE) * _LINE
-            if free.get(nbytes):
-                places[which] = free[nbytes].pop()
+            if free.get(itemsize):
+                places[which] = free[itemsize].pop()
             else:
-                places[which], total = total, total + nbytes
-            ending.setdefault(last_use[which], []).append((which, nbytes))
-        for which, nbytes in ending.pop(position, ()):
-            free.setdefault(nbytes, []).append(places[which])
+                places[which], total = total, total + itemsize
+            ending.setdefault(last_use[which], []).append((which, itemsize))
+        for which, itemsize in ending.pop(position, ()):
+            free.setdefault(itemsize, []).append(places[which])
     return places, total
 
 
