@@ -12,7 +12,8 @@ from graphcap.topology import GraphTopology, Node, NodeId, Source
 __all__ = ["LOOKS_LIKE", "read_driver"]
 
 LOOKS_LIKE = re.compile(
-    r'"graph_\d+_node_\d+"[ \t]*(?:\[|->)|^[ \t]*label[ \t]*="graph_\d+"[ \t]*graph\[', re.MULTILINE
+    r'"graph_\d+_node_\d+"[ \t]*(?:\[|->)|^[ \t]*label[ \t]*="graph_\d+"[ \t]*graph\[|^digraph dot \{\nsubgraph',
+    re.MULTILINE,
 )
 _HEADLABEL = re.compile(r'\[[ \t]*headlabel[ \t]*=[ \t]*"?(\d{1,9})"?[ \t]*\]')
 _HIP = re.compile(r'"graph\[style=|"shape="')

@@ -126,7 +126,10 @@ def _half(fields: list[str], kind: NodeKind) -> dict[str, Any]:
 
 
 def _policy_row(fields: list[str], kind: NodeKind) -> dict[str, Any]:
-    base, nbytes, *rest = (value_of(text, "base_address") for text in fields[6:]) if len(fields) == 11 else (0, 0)
+    if len(fields) != 11:
+        return {}
+    base = value_of(fields[6], "base_address")
+    nbytes, *rest = (value_of(text, "") for text in fields[7:])
     if not base and not nbytes:
         return {}  # no window: the default
     names = ("access_policy_address", "access_policy_bytes", "hit_ratio", "hit_property", "miss_property")

@@ -83,7 +83,7 @@ class _Reader:
 
     def graph(self, part: Parts, start: int, stop: int) -> None:
         told, _ = attributes(self.text, start, stop)
-        part.name = _json_text(told.get("name", part.name))
+        part.name = _json_text(told.get("graph_name", part.name))
         part.origin = _json_text(told.get("origin", ""))
         undeclared = json.loads(told.get("undeclared", "[]"))
         if not isinstance(undeclared, list) or not all(type(id_) in (int, str) for id_ in undeclared):
@@ -102,7 +102,7 @@ class _Reader:
         node = Node(
             where[1],
             NodeKind(told["kind"]),
-            _json_text(told.get("name", "")),
+            _json_text(told.get("function", "")),
             {key: decode_value(value) for key, value in params.items()},
             tuple(graphs),
         )

@@ -49,20 +49,23 @@ def _port_off(name: object) -> str:
     return text.partition(":")[0]
 
 
-def _ends(end: Any) -> list[str]:
-    """The nodes that one end of an edge stands for: itself, or all nodes of a subgraph."""
+def _ends(end: Any, found: Collector) -> list[str]:
+    """The nodes that one end of an edge stands for: itself, or all nodes of a subgraph, whose edges count too."""
     if isinstance(end, str):
         return [_port_off(end)]
-    found: dict[str, None] = {}
+    inside: dict[str, None] = {}
     pending = [end]
     for item in pending:  # grows while it is walked
         data = item if hasattr(item, "keys") else item.obj_dict
-        found.update((_unquote(name), None) for name in data["nodes"])
+        inside.update((_unquote(name), None) for name in data["nodes"])
         for source, target in data["edges"]:
-            for inner in (source, target):
-                found.update((name, None) for name in _ends(inner)) if isinstance(inner, str) else None
+            if isinstance(source, str) and isinstance(target, str):
+                inside.update({_port_off(source): None, _port_off(target): None})
+                found.edge(_port_off(source), _port_off(target), {})
+            else:
+                pending.extend(inner for inner in (source, target) if not isinstance(inner, str))
         pending.extend(sub for group in data["subgraphs"].values() for sub in group)
-    return list(found)
+    return list(inside)
 
 
 def _by_pydot(text: str, report: Report) -> Collector | None:
@@ -97,8 +100,9 @@ def _by_pydot(text: str, report: Report) -> Collector | None:
         for item in sorted(items, key=lambda item: item.get_sequence() or 0):
             told = {str(key): _unquote(value) for key, value in item.get_attributes().items()}
             if hasattr(item, "get_source"):
-                for source in _ends(item.get_source()):
-                    for target in _ends(item.get_destination()):
+                targets = _ends(item.get_destination(), found)
+                for source in _ends(item.get_source(), found):
+                    for target in targets:
                         found.edge(source, target, told)
             elif _unquote(item.get_name()) not in ("node", "edge", "graph"):
                 found.node(_port_off(item.get_name()), told)

@@ -65,7 +65,7 @@ def _node_line(node: Node, cluster: int) -> str:
     lines = label_lines(node)
     parts = [f"label={_label(lines)}", f'kind="{node.kind}"', f'fillcolor="{COLOURS[node.kind]}"']
     if node.name:
-        parts.append(f"name={_quoted_text(node.name)}")
+        parts.append(f"function={_quoted_text(node.name)}")  # pydot cannot take an attribute `name`
     if node.params:
         params = {key: encode_value(value) for key, value in node.params.items()}
         parts.append(f"params={_quoted_json(params)}")
@@ -88,7 +88,7 @@ def _edge_line(edge: Edge, cluster: int) -> str:
 
 def _cluster(graph: GraphTopology, number: int) -> Iterator[str]:
     yield f"subgraph cluster_{number} {{\n"
-    data = [f"label={_label([graph.name])}", f"name={_quoted_text(graph.name)}"]
+    data = [f"label={_label([graph.name])}", f"graph_name={_quoted_text(graph.name)}"]
     if graph.origin:
         data.append(f"origin={_quoted_text(graph.origin)}")
     if graph.undeclared:
@@ -108,7 +108,7 @@ def _links(graph: GraphTopology) -> Iterator[str]:
         for node in level.nodes:
             for name in node.graphs:
                 inner = graph.graphs.get(name)
-                if inner is not None and inner.nodes:
+                if inner is not None and inner.nodes and inner is not level:
                     first = node_name(inner.nodes[0].id, numbers[name])
                     source = node_name(node.id, numbers[level.name])
                     yield f'"{source}" -> "{first}" [style=dotted, lhead="cluster_{numbers[name]}", link=body];\n'
