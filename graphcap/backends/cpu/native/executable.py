@@ -83,7 +83,8 @@ class NativeExecutable:
                 first_nodes.append(first.nodes()[0])
         reports = _Reports(nodes, first_nodes)
         self._walk = walk.Walk(tuple(items), reports.floating_point, gates, check, reports.failed, threads)
-        self.replay: Callable[[], None] = self._walk.replay
+        calls_numpy = any(callable(item) for item in items)
+        self.replay: Callable[[], None] = _guarded(self._walk.replay) if calls_numpy else self._walk.replay
 
     def run(self) -> None:
         """Replay once."""
@@ -91,6 +92,16 @@ class NativeExecutable:
 
     def _call(self, node: int) -> Callable[[], Any]:
         return self._nodes[node].call
+
+
+def _guarded(replay: Callable[[], None]) -> Callable[[], None]:
+    """A replay that calls NumPy, under NumPy's default error state (a node captured under another one brings its own)."""
+
+    def guarded() -> None:
+        with np.errstate(**DEFAULT_ERRORS):
+            replay()
+
+    return guarded
 
 
 class _Reports:
