@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from graphcap.backends.cpu.errors import DEFAULT_ERRORS, note_failure
 from graphcap.backends.cpu.native import geometry
 from graphcap.backends.cpu.native.hazards import Footprint, access
