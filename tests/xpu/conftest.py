@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import platform
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from graphcap.backends.xpu.discovery import dpctl_missing, opencl_runtime_library, register_opencl_cpu
 
 register_opencl_cpu()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The mark of tests that need neither dpctl nor a device."""
+    config.addinivalue_line("markers", "needs_no_dpctl: an XPU test that runs without dpctl")
 
 
 def _reason() -> str | None:
@@ -31,3 +36,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents and item.get_closest_marker("needs_no_dpctl") is None:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(params=["xpu", "xpu_software"])
+def device(request: pytest.FixtureRequest) -> str:
+    """Each test runs on both tiers."""
+    from tests.xpu.tiers import register_software_tier
+
+    register_software_tier()
+    return str(request.param)
+
+
+@pytest.fixture
+def stream(device: str) -> Any:
+    """A new stream."""
+    import graphcap
+
+    make: Any = graphcap.Stream  # to type checkers it is an abstract class; calling it builds the backend's own
+    return make(device)

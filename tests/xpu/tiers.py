@@ -39,7 +39,7 @@ def axpy(stream: Any, out: Any, a: float, x: Any, y: Any) -> None:
     from graphcap.backends.xpu import kernels
 
     count = out.nbytes // 4
-    kernel = kernels.load(stream.queue, "arithmetic", "axpy_f32")
+    kernel = kernels.load(stream, "arithmetic", "axpy_f32")
     stream.launch(kernel, [out, np.float32(a), x, y, np.uint64(count)], count)
 
 

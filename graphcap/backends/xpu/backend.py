@@ -16,7 +16,7 @@ from graphcap.backends.streams import Event, Stream
 from graphcap.backends.xpu import _dpctl, captures, host_calls, native
 from graphcap.backends.xpu.buffer import XPUBuffer
 from graphcap.backends.xpu.discovery import choose_devices, no_device
-from graphcap.backends.xpu.lane import Point
+from graphcap.backends.xpu.lane import Lane, Point
 from graphcap.backends.xpu.parked import Parked, ParkedQueue
 from graphcap.backends.xpu.segments import USM_KINDS, USMSegments
 from graphcap.backends.xpu.streams import XPUEvent, XPUStream
@@ -140,7 +140,7 @@ class XPUBackend(Backend):
         self._check_device(device)
         self.sweep()
         context = self._service[device].sycl_context
-        return self._intern(device, _dpctl.make_queue(context, self.devices[device]))
+        return self._intern(device, _dpctl.make_queue(context, self.devices[device]), exposed=False)
 
     def wrap_stream(self, stream: object, device: int) -> Stream:
         queue: Any = stream
@@ -151,7 +151,7 @@ class XPUBackend(Backend):
         self._check_device(device)
         asked = f"Stream.wrap() on {self.name.lower()}:{device}"
         if queue.sycl_device != self.devices[device]:
-            raise ValueError(f"{asked}: the queue belongs to another device, {queue.sycl_device.filter_string}.")
+            raise ValueError(f"{asked}: the queue belongs to another device, {queue.sycl_device.name.strip()}.")
         if queue.sycl_context != self._service[device].sycl_context:
             raise ValueError(
                 f"{asked}: the queue has a context of its own, which cannot use this device's memory. Make it in the default "
@@ -162,7 +162,7 @@ class XPUBackend(Backend):
                 f"{asked}: the queue is out of order, so a stream's work would have no order. Make it with "
                 "property='in_order'."
             )
-        return self._intern(device, queue)
+        return self._intern(device, queue, exposed=True)
 
     def default_stream(self, device: int) -> XPUStream:
         self._check_device(device)
@@ -274,23 +274,23 @@ class XPUBackend(Backend):
         """Keep `owner` until `point` is done. Takes no lock."""
         self._parked.put(point, owner)
 
-    def park_queue(self, handle: int, device: int, queue: Any, owner: object) -> None:
+    def park_queue(self, handle: int, device: int, queue: Any, lane: Lane | None, owner: object) -> None:
         """Keep the queue of a stream that dies until its work is done. Takes no lock."""
-        self._parked.put(ParkedQueue(handle, device, queue), owner)
+        self._parked.put(ParkedQueue(handle, device, queue, lane), owner)
 
     def sweep(self) -> None:
         """Let go of what was parked and is done."""
         self._parked.sweep()
 
-    def _intern(self, device: int, queue: Any) -> XPUStream:
+    def _intern(self, device: int, queue: Any, *, exposed: bool) -> XPUStream:
         """One stream object per SYCL queue, so that a queue's capture has one home however often it is wrapped."""
         with self._lock:
             for stream in list(self._streams.values()):
-                if stream.queue == queue:
+                if stream.target.queue == queue:
                     return stream
             if queue == self._service[device]:
                 return self.default_stream(device)
-            made = XPUStream(self, device, queue)
+            made = XPUStream(self, device, queue, exposed=exposed)
             self._streams[made.handle] = made
             return made
 

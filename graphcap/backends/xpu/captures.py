@@ -61,6 +61,10 @@ class Recorder(abc.ABC):
         """Record one node."""
 
     @abc.abstractmethod
+    def expose(self, stream: XPUStream) -> None:
+        """From now on work may reach the stream's queue past graphcap: what it must wait for has to be known to SYCL."""
+
+    @abc.abstractmethod
     def end(self, capture: Capture) -> Recording:
         """Stop recording and give the template; raises ``UnjoinedStreamError`` for loose work that only SYCL saw."""
 
@@ -181,6 +185,12 @@ class Capture:
         self._recorder.wait(stream, self._marks[event.mark])
         seen = set(stream.frontier)
         stream.frontier += tuple(node for node in event.frontier if node not in seen)
+
+    def expose(self, stream: XPUStream) -> None:
+        """The stream's queue was handed out."""
+        with lock:
+            if self.status is CaptureStatus.ACTIVE:
+                self._recorder.expose(stream)
 
     def check_valid(self, asked: str) -> None:
         """Raise if the capture is invalidated, with the first cause chained (rule 4)."""

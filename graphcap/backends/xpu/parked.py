@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from typing import Any
 
-from graphcap.backends.xpu.lane import Point
+from graphcap.backends.xpu.lane import Lane, Point
 
 __all__ = ["Parked", "ParkedQueue"]
 
@@ -18,13 +18,20 @@ __all__ = ["Parked", "ParkedQueue"]
 class ParkedQueue:
     """The queue of a stream that is gone. Its handle stays taken until its work is done."""
 
-    __slots__ = ("device_index", "handle", "point", "queue")
+    __slots__ = ("_lane", "_queue", "device_index", "handle", "point")
 
-    def __init__(self, handle: int, device_index: int, queue: Any) -> None:
+    def __init__(self, handle: int, device_index: int, queue: Any, lane: Lane | None) -> None:
         self.handle = handle
         self.device_index = device_index
-        self.queue = queue
         self.point: Point | None = None
+        self._queue = queue
+        self._lane = lane
+
+    def mark(self) -> None:
+        """Find out up to where the queue has work. Not in a finalizer: this takes locks."""
+        if self.point is None:
+            barrier = self._queue.submit_barrier
+            self.point = Point(barrier()) if self._lane is None else self._lane.submit(barrier)
 
 
 class Parked:
@@ -64,8 +71,8 @@ class Parked:
     def _take_arrived(self) -> None:
         while self._arrived:
             until, owner = self._arrived.popleft()
-            if isinstance(until, ParkedQueue) and until.point is None:
-                until.point = Point(until.queue.submit_barrier())
+            if isinstance(until, ParkedQueue):
+                until.mark()
             self._entries.append((until, owner))
 
 

@@ -48,7 +48,7 @@ class Prepared:
 
 
 def prepare_copy(dst: Any, src: Any, *, snapshot: bool) -> Prepared | None:
-    """A copy of all bytes; ``None`` if there are none. See :meth:`XPUStream.copy` for what is raised.
+    """A copy of all bytes; ``None`` if there is nothing to do. See :meth:`XPUStream.copy` for what is raised.
 
     Parameters
     ----------
@@ -60,8 +60,10 @@ def prepare_copy(dst: Any, src: Any, *, snapshot: bool) -> Prepared | None:
         raise ValueError(f"copy(): the destination has {target.nbytes} bytes, the source {source.nbytes}.")
     if target.order != source.order and _dimensions(target) > 1 and _dimensions(source) > 1:
         raise ValueError("copy(): one array lies in C order, the other in Fortran order. Make them alike first.")
-    if target.nbytes == 0:
+    if target.nbytes == 0 or (target.is_usm and target.pointer == source.pointer):
         return None
+    if target.is_usm and source.is_usm and abs(target.pointer - source.pointer) < target.nbytes:
+        raise ValueError("copy(): the destination overlaps the source. Copy through a third buffer.")
     memory, waits = source.memory, not (target.is_usm and source.is_usm)
     if snapshot and target.is_usm and not source.is_usm and source.nbytes <= _SNAPSHOT_BYTES:
         memory, waits = source.memory.copy(), False

@@ -105,6 +105,9 @@ class SoftwareRecorder(Recorder):
     def add(self, stream: XPUStream, work: Work) -> None:
         return None
 
+    def expose(self, stream: XPUStream) -> None:
+        return None
+
     def end(self, capture: Capture) -> Recording:
         return Recording(f"capture_{capture.id}", capture.nodes, capture.dependencies)
 
@@ -113,14 +116,21 @@ class SoftwareRecorder(Recorder):
 
 
 class NativeRecorder(Recorder):
-    """Lets SYCL record into a ``command_graph``."""
+    """Lets SYCL record into a ``command_graph``.
+
+    Order between streams is told to SYCL in one of two ways. A stream whose queue nobody else has gives its events as
+    dependencies of its next piece of work, so the graph holds no node but work. A queue that was handed out gets barriers,
+    which order also what is submitted past graphcap; they are nodes of SYCL's graph, and no work.
+    """
 
     def __init__(self, extension: SyclGraph) -> None:
         self._extension = extension
         self._graph: Any = None
         self._origin: XPUStream | None = None
-        self._joined: set[int] = set()
+        self._streams: dict[int, XPUStream] = {}
         self._events: list[Any] = []
+        self._waits: dict[int, list[Any]] = {}  # stream handle -> what its next piece of work must wait for
+        self._last: dict[int, Any] = {}  # stream handle -> its last piece of work
 
     def begin(self, stream: XPUStream) -> None:
         try:
@@ -132,36 +142,53 @@ class NativeRecorder(Recorder):
                 "End what else records this queue, or capture on another stream.",
             ) from error
         self._origin = stream
-        self._joined.add(stream.handle)
+        self._streams[stream.handle] = stream
 
     def join(self, stream: XPUStream) -> None:
         try:
             self._extension.join(self._graph, stream.target.capsule)
         except RuntimeError as error:
             raise DriverError("command_graph::begin_recording", 0, "sycl::exception", str(error)) from error
-        self._joined.add(stream.handle)
+        self._streams[stream.handle] = stream
 
     def mark(self, stream: XPUStream) -> Any:
-        return stream.barrier(())
+        if stream.is_exposed:
+            return [stream.barrier(())]
+        last = self._last.get(stream.handle)
+        return [*self._waits.get(stream.handle, ()), *(() if last is None else (last,))]
 
     def wait(self, stream: XPUStream, mark: Any) -> None:
-        stream.barrier((mark,))
+        if not stream.is_exposed:
+            self._waits.setdefault(stream.handle, []).extend(mark)
+        elif mark:
+            stream.barrier(mark)
 
     def add(self, stream: XPUStream, work: Work) -> None:
-        self._events.append(work.enqueue(stream.target))
+        waits = self._waits.get(stream.handle, [])
+        last = self._last.get(stream.handle)
+        event = work.enqueue(stream.target, [event for event in waits if event is not last])
+        self._waits.pop(stream.handle, None)
+        self._last[stream.handle] = event
+        self._events.append(event)
+
+    def expose(self, stream: XPUStream) -> None:
+        waits = self._waits.pop(stream.handle, None)
+        if waits:
+            stream.barrier(waits)
 
     def end(self, capture: Capture) -> Recording:
         assert self._graph is not None, "only called once, while it records"
         assert self._origin is not None, "as above"
         last = None
-        if len(self._joined) > 1:
+        if len(self._streams) > 1 and any(stream.is_exposed for stream in self._streams.values()):
+            self.expose(self._origin)
             last = self._origin.barrier(())  # what it waits for is what the origin stream covers
         self._stop()
         nodes, indices = self._read([*self._events, *(() if last is None else (last,))])
         if last is not None:
             self._check_covered(capture, nodes, indices.pop())
         graph, self._graph = self._graph, None
-        self._events = []
+        self._forget_events()
         return Recording(
             f"capture_{capture.id}", capture.nodes, capture.dependencies, NativeTemplate(graph, nodes, indices)
         )
@@ -174,7 +201,11 @@ class NativeRecorder(Recorder):
         except RuntimeError as error:
             warnings.warn(f"SYCL did not end a recording that was thrown away: {error}", GraphcapWarning, stacklevel=2)
         self._graph = None
-        self._events = []
+        self._forget_events()
+
+    def _forget_events(self) -> None:
+        """Let no event of the recording live on: one given to an eager submission starts a recording again."""
+        self._events, self._waits, self._last = [], {}, {}
 
     def _stop(self) -> None:
         try:

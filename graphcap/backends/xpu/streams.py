@@ -80,17 +80,18 @@ class XPUEvent(Event):
 class XPUStream(Stream):
     """An in-order SYCL queue.
 
-    Attributes
+    Parameters
     ----------
-    queue
-        The ``dpctl.SyclQueue``. Work given to it directly takes part in order and in captures on the native tier; what
-        is not checked then is listed in ``docs/xpu.md``.
+    exposed
+        Somebody else has the queue too.
     """
 
-    def __init__(self, backend: XPUBackend, device_index: int, queue: Any, *, default: bool = False) -> None:
+    def __init__(
+        self, backend: XPUBackend, device_index: int, queue: Any, *, default: bool = False, exposed: bool = False
+    ) -> None:
         self.backend: XPUBackend = backend
         self.device_index = device_index
-        self.queue = queue
+        self.is_exposed = exposed
         self.capture: captures.Capture | None = None
         self.frontier: tuple[int, ...] = ()
         self._handle = 0 if default else int(queue.addressof_ref())
@@ -105,7 +106,21 @@ class XPUStream(Stream):
         # handle stay taken, until that work is done.
         backend = getattr(self, "backend", None)
         if backend is not None and hasattr(self, "_probe"):
-            backend.park_queue(self._handle, self.device_index, self.queue, self._kept)
+            backend.park_queue(self._handle, self.device_index, self.target.queue, self.lane, self._kept)
+
+    @property
+    def queue(self) -> Any:
+        """The ``dpctl.SyclQueue``. On the native tier work given to it directly takes part in order and in captures.
+
+        What graphcap cannot check then is listed in ``docs/xpu.md``. Taking the queue costs the graphs of forked
+        captures some barrier nodes.
+        """
+        if not self.is_exposed:
+            self.is_exposed = True
+            capture = self.capture
+            if capture is not None:
+                capture.expose(self)
+        return self.target.queue
 
     @property
     def handle(self) -> int:
@@ -203,7 +218,7 @@ class XPUStream(Stream):
         Raises
         ------
         ValueError
-            The sizes differ, or one of the two is not contiguous or not writable.
+            The sizes differ, the two overlap, or one of them is not contiguous or not writable.
         TypeError
             One of the two is no memory.
         """
@@ -274,7 +289,7 @@ class XPUStream(Stream):
     def barrier(self, events: Sequence[Any]) -> Any:
         """Submit a barrier to the queue, which executes or records; give its event."""
         try:
-            return self.queue.submit_barrier(list(events))
+            return self.target.queue.submit_barrier(list(events))
         except RuntimeError as error:
             raise DriverError("dpctl.SyclQueue.submit_barrier", 0, type(error).__name__, str(error)) from error
 
@@ -300,7 +315,7 @@ class XPUStream(Stream):
         """Wait on the host for all work so far. Only called while the stream does not capture."""
         if self.lane is not None:
             self.lane.drain()
-            self.queue.wait()
+            self.target.queue.wait()
         else:
             assert self.target.extension is not None, "a stream has a lane or the extension"
             try:

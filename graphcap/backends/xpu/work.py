@@ -45,8 +45,13 @@ class Work(abc.ABC):
         self.owners = owners
 
     @abc.abstractmethod
-    def enqueue(self, target: Target) -> Any:
+    def enqueue(self, target: Target, waits: Sequence[Any] = ()) -> Any:
         """Submit to the target's queue, which executes or records; give the ``SyclEvent``.
+
+        Parameters
+        ----------
+        waits
+            Events of the same capture that the work depends on, besides the queue's own order.
 
         Raises
         ------
@@ -78,9 +83,9 @@ class KernelWork(Work):
         self._global = list(global_size)
         self._local = None if local_size is None else list(local_size)
 
-    def enqueue(self, target: Target) -> Any:
+    def enqueue(self, target: Target, waits: Sequence[Any] = ()) -> Any:
         try:
-            return target.queue.submit_async(self._kernel, self._arguments, self._global, self._local)
+            return target.queue.submit_async(self._kernel, self._arguments, self._global, self._local, list(waits))
         except _dpctl.SubmitErrors as error:
             # dpctl drops SYCL's own words, so the sizes have to do.
             raise DriverError(
@@ -103,9 +108,9 @@ class CopyWork(Work):
         self._src = src
         self._nbytes = nbytes
 
-    def enqueue(self, target: Target) -> Any:
+    def enqueue(self, target: Target, waits: Sequence[Any] = ()) -> Any:
         try:
-            return target.queue.memcpy_async(self._dst, self._src, self._nbytes)
+            return target.queue.memcpy_async(self._dst, self._src, self._nbytes, list(waits))
         except RuntimeError as error:
             raise DriverError("dpctl.SyclQueue.memcpy_async", 0, type(error).__name__, str(error)) from error
 
@@ -123,10 +128,11 @@ class FillBytesWork(Work):
         self._value = value
         self._nbytes = nbytes
 
-    def enqueue(self, target: Target) -> Any:
+    def enqueue(self, target: Target, waits: Sequence[Any] = ()) -> Any:
         assert target.extension is not None, "only made for the native tier"
         try:
-            capsule = target.extension.fill_bytes(target.capsule, self._pointer, self._value, self._nbytes)
+            events = [_dpctl.event_capsule(event) for event in waits]
+            capsule = target.extension.fill_bytes(target.capsule, self._pointer, self._value, self._nbytes, events)
         except RuntimeError as error:
             raise DriverError("sycl::queue::memset", 0, "sycl::exception", str(error)) from error
         return _dpctl.make_event(capsule)
@@ -141,9 +147,10 @@ class HostWork(Work):
         super().__init__(NodeKind.HOST, call.name, {}, (call,))
         self.call = call
 
-    def enqueue(self, target: Target) -> Any:
+    def enqueue(self, target: Target, waits: Sequence[Any] = ()) -> Any:
         assert target.extension is not None, "the software tier runs host calls in its lanes"
         try:
-            return _dpctl.make_event(target.extension.host_task(target.capsule, self.call.token))
+            events = [_dpctl.event_capsule(event) for event in waits]
+            return _dpctl.make_event(target.extension.host_task(target.capsule, self.call.token, events))
         except RuntimeError as error:
             raise DriverError("sycl::handler::host_task", 0, "sycl::exception", str(error)) from error

@@ -39,13 +39,13 @@ def spirv(module: str) -> bytes:
     return (FOLDER / f"{module}.spv").read_bytes()
 
 
-def load(queue: Any, module: str, name: str) -> Any:
+def load(stream: Any, module: str, name: str) -> Any:
     """A ``dpctl.program.SyclKernel`` of this folder, built once per context.
 
     Parameters
     ----------
-    queue
-        A ``dpctl.SyclQueue`` (``stream.queue``).
+    stream
+        A graphcap stream or a ``dpctl.SyclQueue`` of the context.
     module, name
         ``"arithmetic"``, ``"axpy_f32"``.
 
@@ -56,6 +56,7 @@ def load(queue: Any, module: str, name: str) -> Any:
     DriverError
         The device cannot build it.
     """
+    queue = _queue_of(stream)
     context = queue.sycl_context
     key = (hash(context), module)
     with _lock:
@@ -66,7 +67,7 @@ def load(queue: Any, module: str, name: str) -> Any:
     return _kernel(found[1], name, f"kernel module {module!r}")
 
 
-def load_spirv(queue: Any, binary: bytes, name: str) -> Any:
+def load_spirv(stream: Any, binary: bytes, name: str) -> Any:
     """A ``dpctl.program.SyclKernel`` from SPIR-V bytes of your own.
 
     Raises
@@ -76,7 +77,16 @@ def load_spirv(queue: Any, binary: bytes, name: str) -> Any:
     DriverError
         The device cannot build it.
     """
-    return _kernel(_build(queue, binary, "a SPIR-V module"), name, "the SPIR-V module")
+    return _kernel(_build(_queue_of(stream), binary, "a SPIR-V module"), name, "the SPIR-V module")
+
+
+def _queue_of(stream: Any) -> Any:
+    if _dpctl.is_queue(stream):
+        return stream
+    target = getattr(stream, "target", None)  # not `stream.queue`: that counts as handing the queue out
+    if target is None:
+        raise TypeError(f"expected an XPU stream or a dpctl.SyclQueue, not {type(stream).__name__}.")
+    return target.queue
 
 
 def _build(queue: Any, binary: bytes, what: str) -> Any:

@@ -107,6 +107,22 @@ template <typename T> PyObject *wrap(T value, const char *name, PyCapsule_Destru
 
 void *address_of(PyObject *number) { return PyLong_AsVoidPtr(number); }
 
+// The events in a list of "SyclEventRef" capsules; false with a Python exception set if one is none.
+bool read_events(PyObject *list, std::vector<sycl::event> &events) {
+  const Py_ssize_t count = PyList_Size(list);
+  if (count < 0) {
+    return false;
+  }
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    auto *event = unwrap<sycl::event>(PyList_GetItem(list, i), event_name);
+    if (event == nullptr) {
+      return false;
+    }
+    events.push_back(*event);
+  }
+  return true;
+}
+
 // ---------------------------------------------------------------------------------------------- queues
 
 PyObject *state(PyObject *, PyObject *capsule) {
@@ -168,18 +184,20 @@ PyObject *fill_bytes(PyObject *, PyObject *args) {
     PyObject *pointer = nullptr;
     int value = 0;
     Py_ssize_t count = 0;
-    if (!PyArg_ParseTuple(args, "OOin", &capsule, &pointer, &value, &count)) {
+    PyObject *list = nullptr;
+    if (!PyArg_ParseTuple(args, "OOinO", &capsule, &pointer, &value, &count, &list)) {
       return nullptr;
     }
     auto *queue = unwrap<sycl::queue>(capsule, queue_name);
     void *address = queue == nullptr ? nullptr : address_of(pointer);
-    if (PyErr_Occurred() != nullptr) {
+    std::vector<sycl::event> waits;
+    if (PyErr_Occurred() != nullptr || !read_events(list, waits)) {
       return nullptr;
     }
     std::optional<sycl::event> event;
     {
       WithoutGil released;
-      event = queue->memset(address, value, static_cast<std::size_t>(count));
+      event = queue->memset(address, value, static_cast<std::size_t>(count), waits);
     }
     return wrap(std::move(*event), event_name, destroy_event);
   });
@@ -204,11 +222,13 @@ PyObject *host_task(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
     PyObject *capsule = nullptr;
     unsigned long long token = 0;
-    if (!PyArg_ParseTuple(args, "OK", &capsule, &token)) {
+    PyObject *list = nullptr;
+    if (!PyArg_ParseTuple(args, "OKO", &capsule, &token, &list)) {
       return nullptr;
     }
     auto *queue = unwrap<sycl::queue>(capsule, queue_name);
-    if (queue == nullptr) {
+    std::vector<sycl::event> waits;
+    if (queue == nullptr || !read_events(list, waits)) {
       return nullptr;
     }
     if (host_dispatcher == nullptr) {
@@ -218,7 +238,8 @@ PyObject *host_task(PyObject *, PyObject *args) {
     std::optional<sycl::event> event;
     {
       WithoutGil released;
-      event = queue->submit([token](sycl::handler &handler) {
+      event = queue->submit([token, &waits](sycl::handler &handler) {
+        handler.depends_on(waits);
         handler.host_task([token] { run_host_task(token); });
       });
     }
@@ -338,13 +359,10 @@ PyObject *nodes(PyObject *, PyObject *args) {
       good = entry != nullptr && PyList_Append(result, entry) == 0;
       Py_XDECREF(entry);
     }
-    const Py_ssize_t count = good ? PyList_Size(events) : 0;
-    good = good && count >= 0;
-    for (Py_ssize_t i = 0; good && i < count; ++i) {
-      auto *event = unwrap<sycl::event>(PyList_GetItem(events, i), event_name);
-      PyObject *index = event == nullptr ? nullptr
-                                         : PyLong_FromSsize_t(index_of(exp::node::get_node_from_event(*event),
-                                                                       all.size()));
+    std::vector<sycl::event> wanted;
+    good = good && read_events(events, wanted);
+    for (std::size_t i = 0; good && i < wanted.size(); ++i) {
+      PyObject *index = PyLong_FromSsize_t(index_of(exp::node::get_node_from_event(wanted[i]), all.size()));
       good = index != nullptr && PyList_Append(marked, index) == 0;
       Py_XDECREF(index);
     }
@@ -443,9 +461,9 @@ PyMethodDef methods[] = {
     {"wait", wait, METH_O, "wait(queue)\n\nWait for the queue; RuntimeError when it records."},
     {"is_idle", is_idle, METH_O, "is_idle(queue) -> bool\n\nWhether all work of the queue is complete."},
     {"fill_bytes", fill_bytes, METH_VARARGS,
-     "fill_bytes(queue, pointer, value, count) -> event\n\nAsynchronous memset of USM memory."},
+     "fill_bytes(queue, pointer, value, count, events) -> event\n\nAsynchronous memset of USM memory."},
     {"host_task", host_task, METH_VARARGS,
-     "host_task(queue, token) -> event\n\nCall the dispatcher with the token in the queue's order."},
+     "host_task(queue, token, events) -> event\n\nCall the dispatcher with the token in the queue's order."},
     {"set_host_dispatcher", set_host_dispatcher, METH_O,
      "set_host_dispatcher(callable)\n\nThe callable that host tasks call with their token."},
     {"close_host_tasks", close_host_tasks, METH_NOARGS,
