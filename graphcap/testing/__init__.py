@@ -35,6 +35,8 @@ _MODULES = (
     "body_errors",
     "lifetimes",
     "graphs",
+    "pools",
+    "allocation",
 )
 pytest.register_assert_rewrite("graphcap.testing.case", *(f"graphcap.testing.{name}" for name in _MODULES))
 

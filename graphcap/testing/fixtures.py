@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -97,6 +98,11 @@ class BackendFixtures(abc.ABC):
         """The device's default stream, which cannot be captured."""
         return self.backend.default_stream(self.backend.current_device())
 
+    @functools.cached_property
+    def helper(self) -> graphcap.Stream:
+        """The stream on which the tests prepare and look; no test captures it."""
+        return self.make_stream()
+
     def allocate(self, nbytes: int, stream: graphcap.Stream | None = None) -> Any:
         """A buffer with unknown contents, first used on `stream` (the current one if not given)."""
         return graphcap.allocate(nbytes, device=self.device) if stream is None else stream.allocate(nbytes)
@@ -104,26 +110,23 @@ class BackendFixtures(abc.ABC):
     def upload(self, array: Any) -> Any:
         """A buffer of the device with the bytes of a host array. Not while the calling thread captures."""
         host = np.ascontiguousarray(array)
-        stream = self.make_stream()
-        buffer = stream.allocate(host.nbytes)
-        stream.copy(buffer, host)
-        stream.synchronize()
+        buffer = self.helper.allocate(host.nbytes)
+        self.helper.copy(buffer, host)
+        self.helper.synchronize()
         return buffer
 
     def download(self, buffer: Any, dtype: Any = np.float32) -> NDArray[Any]:
         """The contents of a buffer, after all work of the device is done. Not while anything captures."""
         graphcap.synchronize(self.device)
         host = np.empty(buffer.nbytes // np.dtype(dtype).itemsize, dtype)
-        stream = self.make_stream()
-        stream.copy(host, buffer)
-        stream.synchronize()
+        self.helper.copy(host, buffer)
+        self.helper.synchronize()
         return host
 
-    def poison(self, nbytes: int) -> list[Any]:
-        """Buffers that take whatever free memory of this size there is and hold bytes that no test expects."""
-        stream = self.make_stream()
-        taken = [stream.allocate(nbytes) for _ in range(8)]
+    def poison(self, nbytes: int, *streams: graphcap.Stream) -> list[Any]:
+        """Buffers that take the free memory of this size that uploads and `streams` left; all their bytes are 0xAB."""
+        taken = [stream.allocate(nbytes) for stream in (self.helper, *streams) for _ in range(8)]
         for buffer in taken:
-            stream.fill(buffer, 0xAB)
-        stream.synchronize()
+            self.helper.fill(buffer, 0xAB)
+        self.helper.synchronize()
         return taken

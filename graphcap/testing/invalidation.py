@@ -204,7 +204,7 @@ class Invalidation(ConformanceCase):
                 stream.synchronize()
             with pytest.raises(graphcap.CaptureInvalidatedError):
                 graph.capture_end()
-        taken = fx.poison(NBYTES)
+        taken = fx.poison(NBYTES, stream)
         stream.copy(buffer, vector(3))
         np.testing.assert_array_equal(fx.download(buffer), vector(3))
         assert all(other.ptr != buffer.ptr for other in taken)

@@ -111,7 +111,7 @@ class Lifetimes(ConformanceCase):
         address = source.ptr
         del source
         gc.collect()
-        taken = fx.poison(NBYTES)
+        taken = fx.poison(NBYTES, stream)
         assert all(buffer.ptr != address for buffer in taken)
         graph.replay(stream)
         np.testing.assert_array_equal(fx.download(out), vector(5) * (1 if work == "copy" else 2))
@@ -125,7 +125,7 @@ class Lifetimes(ConformanceCase):
             stream.fill(scratch, 0xEE)
         del scratch
         gc.collect()
-        taken = fx.poison(NBYTES)
+        taken = fx.poison(NBYTES, stream)
         graph.replay(stream)
         for buffer in taken:
             np.testing.assert_array_equal(fx.download(buffer, np.uint8), np.full(NBYTES, 0xAB, np.uint8))
@@ -179,7 +179,7 @@ class Lifetimes(ConformanceCase):
             del graph
         gc.collect()
         graphcap.empty_cache(fx.device)
-        taken = fx.poison(NBYTES)
+        taken = fx.poison(NBYTES, stream)
         np.testing.assert_array_equal(fx.download(made), 3 * vector(2))
         assert all(buffer.ptr != made.ptr for buffer in taken)
 
