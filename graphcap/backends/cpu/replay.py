@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from graphcap.backends.cpu.errors import DEFAULT_ERRORS, note_failure
+from graphcap.backends.cpu.errors import DEFAULT_ERRORS, note_failure, reentered
 from graphcap.backends.cpu.work import Work
-from graphcap.errors import GraphStateError
 
 __all__ = ["PythonExecutable"]
 
@@ -52,9 +51,7 @@ class PythonExecutable:
         if any(self._gates):
             self._check()
         if self._owner == threading.get_ident():
-            raise GraphStateError(
-                "replay()", "the graph is being replayed by this thread", "Replay it after the replay."
-            )
+            raise reentered()
         with self._lock, np.errstate(**DEFAULT_ERRORS):
             self._owner = threading.get_ident()
             calls: Any = iter(self._calls)

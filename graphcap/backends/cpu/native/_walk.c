@@ -531,7 +531,7 @@ fail:
 typedef struct {
     PyObject_HEAD
     PyObject *items;       /* tuple: Block, tuple of Blocks that do not depend on one another, or a callable */
-    PyObject *report;      /* report(node, flags): raises or warns for the floating-point errors of a node */
+    PyObject *report;      /* report(node, flags): tells the floating-point errors of a node; node -1: re-entered */
     PyObject *gates;       /* tuple of lists: if one is not empty, `slow` is called first */
     PyObject *slow;        /* checks what the lists say; raises if the replay may not go on */
     PyObject *failed;      /* failed(item): adds a note to the exception that is being raised */
@@ -773,8 +773,7 @@ static PyObject *walk_replay(PyObject *self, PyObject *unused)
     while (w->busy) {
         /* Another thread replays this walk and let the GIL go. Rare, so waiting is plain. */
         if (w->owner == PyThread_get_thread_ident()) {
-            PyErr_SetString(PyExc_RecursionError, "a graph cannot be replayed from inside its own replay");
-            return NULL;
+            return PyObject_CallFunction(w->report, "nI", (Py_ssize_t)-1, 0u); /* raises */
         }
         Py_BEGIN_ALLOW_THREADS
         wait_a_little();

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from graphcap.backends.cpu.errors import DEFAULT_ERRORS, note_failure
+from graphcap.backends.cpu.errors import DEFAULT_ERRORS, note_failure, reentered
 from graphcap.backends.cpu.native import geometry
 from graphcap.backends.cpu.native.hazards import Footprint, access
 from graphcap.backends.cpu.native.liveness import Liveness
@@ -116,7 +116,12 @@ class _Reports:
         self._first_nodes = first_nodes
 
     def floating_point(self, node: int, bits: int) -> None:
-        """Do with a node's floating-point errors what the error state of its capture says, as NumPy does."""
+        """Do with a node's floating-point errors what the error state of its capture says, as NumPy does.
+
+        Node -1 tells that a node of the graph asked for a replay of the graph.
+        """
+        if node < 0:
+            raise reentered()
         work = self._nodes[node]
         state: Mapping[str, Any] = DEFAULT_ERRORS if work.errstate is None else work.errstate
         for name, bit in _BITS.items():
