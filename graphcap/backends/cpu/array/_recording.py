@@ -1,0 +1,110 @@
+"""Whether a call runs now or is recorded, how it is recorded, and how it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NoReturn
+
+import numpy as np
+
+from graphcap.backends.cpu.array._memory import current
+from graphcap.backends.cpu.captures import open_captures
+from graphcap.backends.cpu.stream import CPUStream
+from graphcap.backends.cpu.work import Work
+from graphcap.errors import CaptureForbiddenError
+from graphcap.topology import NodeKind
+
+__all__ = ["LAUNCH", "capturing_stream", "check_readable", "record", "refuse"]
+
+LAUNCH: Final = "Wrap it in stream.launch(function, *arrays), or call it before or after the capture."
+
+_DEFAULT_ERRORS: Final = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
+
+
+def capturing_stream(call: str) -> CPUStream | None:
+    """The calling thread's current CPU stream if it captures; ``None`` if work is to run at once.
+
+    Raises
+    ------
+    CaptureInvalidatedError
+        The stream's capture is broken.
+    CaptureForbiddenError
+        The stream is the default stream, and a blocking stream captures (S-D22).
+    """
+    if not open_captures:
+        return None
+    stream = current()
+    capture = stream.capture
+    if capture is None:
+        stream.check_eager(call)
+        return None
+    capture.check_valid(call)
+    return stream
+
+
+def refuse(call: str, why: str, cure: str = LAUNCH) -> NoReturn:
+    """Refuse a call that cannot be recorded. Nothing has happened yet, so the capture goes on.
+
+    Raises
+    ------
+    CaptureForbiddenError
+        Always.
+    """
+    raise CaptureForbiddenError(call, why, cure)
+
+
+def check_readable(call: str) -> None:
+    """Refuse a call that would read values while the current stream captures: there are none yet (rule 1)."""
+    if open_captures and capturing_stream(call) is not None:
+        refuse(
+            call,
+            "it needs values, but the current stream is capturing: its work is recorded, not run, so there are none yet",
+            "Read values before or after the capture (after replay()), or do the work inside a kernel: "
+            "stream.launch(function, *arrays).",
+        )
+
+
+def record(
+    stream: CPUStream,
+    kind: NodeKind,
+    name: str,
+    call: Callable[[], Any],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    reads: tuple[Any, ...] = (),
+    writes: tuple[Any, ...] = (),
+    params: Mapping[str, Any] | None = None,
+) -> None:
+    """Submit one piece of work to a capturing stream, under the floating-point error state in force now.
+
+    `call` does what ``function(*args, **kwargs)`` does. Where the error state is not NumPy's default it becomes part of the
+    call, and of the node for a replay that takes the call apart (``Work.errstate``).
+    """
+    errors: Mapping[str, Any] | None = np.geterr()
+    if errors == _DEFAULT_ERRORS:
+        errors = None
+    else:
+        errors = {**np.geterr(), "call": np.geterrcall()}
+        call = partial(_under, errors, call)
+    stream.submit(
+        Work(
+            kind,
+            name,
+            call,
+            reads=reads,
+            writes=writes,
+            function=function,
+            args=args,
+            kwargs=kwargs,
+            params=params,
+            errstate=errors,
+        )
+    )
+
+
+def _under(errors: Mapping[str, Any], call: Callable[[], Any]) -> None:
+    with np.errstate(**errors):
+        call()
