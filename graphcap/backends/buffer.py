@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from graphcap.backends.base import Backend
 from graphcap.errors import GraphcapWarning
@@ -67,6 +67,16 @@ class Buffer:
 
     def __len__(self) -> int:
         return self.nbytes
+
+    def __copy__(self) -> NoReturn:
+        # A second object over the same block would free it a second time.
+        raise TypeError("a Buffer cannot be copied: it owns its memory. Allocate another and use Stream.copy().")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        self.__copy__()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Buffer cannot be pickled: its memory belongs to this process. Copy it to the host first.")
 
     def __repr__(self) -> str:
         return f"<graphcap.Buffer {self.device} ptr={self.ptr:#x} nbytes={self.nbytes}>"
