@@ -37,14 +37,18 @@ COLOURS: MappingProxyType[NodeKind, str] = MappingProxyType(
 )
 
 
-def size(nbytes: int) -> str:
-    """Return a byte count as people read it: ``640 B``, ``4.0 MiB``."""
+def size(nbytes: Any) -> str:
+    """Return a byte count as people read it: ``640 B``, ``4.0 MiB``; what is no byte count is shown as it is."""
+    if type(nbytes) is not int or abs(nbytes) >= 1 << 60:
+        return str(nbytes)
+    if abs(nbytes) < 1024:
+        return f"{nbytes} B"
     value = float(nbytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(value) < 1024:
-            return f"{nbytes} B" if unit == "B" else f"{value:.1f} {unit}"
+    for unit in ("KiB", "MiB", "GiB"):
         value /= 1024
-    return f"{value:.1f} TiB"
+        if abs(value) < 1024:
+            return f"{value:.1f} {unit}"
+    return f"{value / 1024:.1f} TiB"
 
 
 def dimensions(value: Any) -> str:
@@ -74,7 +78,7 @@ def label_lines(node: Node) -> list[str]:
         words.append(f"= {params['value']}")
     lines = [" ".join([head, *words])]
     if node.name:
-        lines.append(short_name(node.name))
+        lines.append(short_name(node.name) if node.kind is NodeKind.HOST else node.name[:60])
     if node.graphs:
         lines.append(", ".join(node.graphs[:3]) + (" …" if len(node.graphs) > 3 else ""))
     return lines

@@ -12,7 +12,7 @@ from graphcap.dot._build import EMPTY_CAUSES
 from graphcap.errors import DotSyntaxError
 from graphcap.topology import GraphTopology
 
-__all__ = ["read"]
+__all__ = ["read", "read_bytes"]
 
 _COMMENT = re.compile(r"\s*(?://[^\n]*|#[^\n]*|/\*.*?\*/)?", re.DOTALL)
 _HEADER = re.compile(r"(?:strict\s+)?(?:di)?graph\b", re.IGNORECASE)
@@ -90,9 +90,12 @@ def read(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Gra
         The file cannot be read.
     """
     if isinstance(source, bytes | bytearray | memoryview):
-        file, data = None, bytes(source)
-    else:
-        file, data = os.fspath(source), Path(source).read_bytes()
+        return read_bytes(bytes(source))
+    return read_bytes(Path(source).read_bytes(), os.fspath(source))
+
+
+def read_bytes(data: bytes, file: str | None = None) -> GraphTopology:
+    """Read a dump's bytes as `read` does; ``file`` is the name that messages give."""
     text = _decode(data)
     del data
     if not text.strip("\0 \t\n"):
