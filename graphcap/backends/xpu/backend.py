@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from graphcap.backends.base import Backend, BackendStatus, Capabilities
 from graphcap.backends.streams import Event, Stream
-from graphcap.backends.xpu import _dpctl, captures, host_calls, native
+from graphcap.backends.xpu import _dpctl, captures, host_calls, leaving, native
 from graphcap.backends.xpu.buffer import XPUBuffer
 from graphcap.backends.xpu.discovery import choose_devices, no_device
 from graphcap.backends.xpu.lane import Lane, Point
@@ -70,6 +70,7 @@ class XPUBackend(Backend):
         self.tier_note = ""
         if wanted != "software":
             self._choose_native(required=wanted == "native")
+        leaving.register(self)
         self.capabilities = Capabilities(
             native_graph=self.extension is not None,
             capture_modes=frozenset({GraphCaptureMode.DEFAULT}),
@@ -248,13 +249,17 @@ class XPUBackend(Backend):
 
     def wait_for_device(self, device: int) -> None:
         """Wait for every queue that graphcap knows of. Not while a capture is open."""
-        streams = [self.default_stream(device), *self._streams.values()]
-        for stream in streams:
+        for stream in self.live_streams():
             if stream.device_index == device:
                 stream.drain()
         for parked in self._parked.queues():
             if parked.device_index == device and parked.point is not None:
                 parked.point.wait()
+
+    def live_streams(self) -> list[XPUStream]:
+        """All streams that graphcap knows of, default ones included if they were ever used."""
+        with self._lock:
+            return [*self._defaults.values(), *self._streams.values()]
 
     def point_of(self, handle: int, device: int) -> Point:
         """The point after all work so far of the stream with that handle, also if the stream is gone."""

@@ -7,7 +7,6 @@ it off in order (waiting for the queue before each host call) until the lane is 
 
 from __future__ import annotations
 
-import atexit
 import threading
 import time
 import weakref
@@ -18,9 +17,8 @@ from typing import Any, Final
 from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.host_calls import HostErrors
 
-__all__ = ["Lane", "Point"]
+__all__ = ["Lane", "Point", "close_all"]
 
-_EXIT_GRACE_S: Final = 5.0
 _lanes: Final[weakref.WeakSet[Lane]] = weakref.WeakSet()
 
 
@@ -151,13 +149,9 @@ class Lane:
             del step, point, event  # what they own must not live until the next step
 
 
-def _close_all() -> None:
-    """Let lanes finish at the interpreter's end, within a limit: their threads must not outlive it."""
-    end = time.monotonic() + _EXIT_GRACE_S
+def close_all(end: float) -> None:
+    """Let lanes finish until the monotonic time `end`, then forget what is pending in them."""
     for lane in list(_lanes):
         if not lane.drain(max(0.0, end - time.monotonic())):
             lane.close()
             lane.drain(0.1)
-
-
-atexit.register(_close_all)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import atexit
 import importlib.machinery
 import importlib.util
 import logging
@@ -34,6 +33,7 @@ class SyclGraph(Protocol):
     def host_task(self, queue: Any, token: int, events: list[Any], /) -> Any: ...
     def set_host_dispatcher(self, dispatcher: Any, /) -> None: ...
     def close_host_tasks(self) -> None: ...
+    def host_tasks_running(self) -> int: ...
     def begin(self, queue: Any, /) -> Any: ...
     def join(self, graph: Any, queue: Any, /) -> None: ...
     def end(self, graph: Any, /) -> None: ...
@@ -91,8 +91,4 @@ def _import(path: Path) -> SyclGraph:
         raise BuildError(
             f"the built extension does not load ({error})", f"Delete {path} and try again; it is built anew."
         ) from error
-    extension = cast("SyclGraph", module)
-    # Registered late, so it runs before the handlers of modules imported earlier: a host task that is still queued
-    # when the interpreter ends must not take the GIL of an interpreter that is gone.
-    atexit.register(extension.close_host_tasks)
-    return extension
+    return cast("SyclGraph", module)

@@ -42,6 +42,7 @@ constexpr const char *event_name = "SyclEventRef";
 // still accepts calls. Host tasks that start after close_host_tasks() do nothing.
 PyObject *host_dispatcher = nullptr;
 std::atomic<bool> host_tasks_open{false};
+std::atomic<long> host_tasks_running{0};
 
 // Gives the GIL back on scope exit, whether the scope is left by return or by throw.
 class WithoutGil {
@@ -205,8 +206,19 @@ PyObject *fill_bytes(PyObject *, PyObject *args) {
 
 // ---------------------------------------------------------------------------------------------- host tasks
 
+// Counts a host task from before it looks whether tasks still run: once the count is 0 after closing, none can be on its
+// way to the GIL.
+class RunningHostTask {
+public:
+  RunningHostTask() { ++host_tasks_running; }
+  ~RunningHostTask() { --host_tasks_running; }
+  RunningHostTask(const RunningHostTask &) = delete;
+  RunningHostTask &operator=(const RunningHostTask &) = delete;
+};
+
 void run_host_task(std::uint64_t token) noexcept {
-  if (!host_tasks_open.load(std::memory_order_acquire)) {
+  const RunningHostTask counted;
+  if (!host_tasks_open) {
     return;
   }
   const PyGILState_STATE gil = PyGILState_Ensure();
@@ -254,14 +266,16 @@ PyObject *set_host_dispatcher(PyObject *, PyObject *callable) {
   }
   Py_INCREF(callable);
   host_dispatcher = callable;  // an earlier one is never released: a task may be about to call it
-  host_tasks_open.store(true, std::memory_order_release);
+  host_tasks_open = true;
   Py_RETURN_NONE;
 }
 
 PyObject *close_host_tasks(PyObject *, PyObject *) {
-  host_tasks_open.store(false, std::memory_order_release);
+  host_tasks_open = false;
   Py_RETURN_NONE;
 }
+
+PyObject *count_running_host_tasks(PyObject *, PyObject *) { return PyLong_FromLong(host_tasks_running); }
 
 // ---------------------------------------------------------------------------------------------- recording
 
@@ -468,6 +482,8 @@ PyMethodDef methods[] = {
      "set_host_dispatcher(callable)\n\nThe callable that host tasks call with their token."},
     {"close_host_tasks", close_host_tasks, METH_NOARGS,
      "close_host_tasks()\n\nFrom now on host tasks do nothing; for the end of the interpreter."},
+    {"host_tasks_running", count_running_host_tasks, METH_NOARGS,
+     "host_tasks_running() -> int\n\nHow many host tasks run, or are about to."},
     {"begin", begin, METH_O, "begin(queue) -> graph\n\nA new graph into which the queue records."},
     {"join", join, METH_VARARGS, "join(graph, queue)\n\nLet a further queue record into the graph."},
     {"end", end, METH_O, "end(graph)\n\nEvery queue that records into the graph executes again."},
