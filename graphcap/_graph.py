@@ -15,6 +15,7 @@ from graphcap._device import Device, default_device, resolve, type_of
 from graphcap._gc_pause import GCPause
 from graphcap._typing import PathLike
 from graphcap.backends import streams
+from graphcap.backends.base import framework_hooks
 from graphcap.backends.streams import Stream
 from graphcap.errors import (
     BackendNotFoundError,
@@ -190,6 +191,10 @@ class Graph:
             self.reset()
         except Exception as second:
             add_note(error, f"then throwing the capture away failed too: {second}")
+        for hook in framework_hooks(self._name):
+            explained = hook.explain(error)
+            if explained is not None:
+                raise explained from error
 
     # -- the graph ---------------------------------------------------------------------------------------------------
 

@@ -210,6 +210,9 @@ class FrameworkHook(Protocol):
     ) -> Callable[[], None] | None:
         """A capture began on `stream`; allocations should go to `pool`, owners to `retain`. The undo ends it."""
 
+    def explain(self, error: BaseException) -> BaseException | None:
+        """What to raise in place of an error of the framework inside a capture; ``None`` to let it pass unchanged."""
+
 
 @dataclass
 class _HookEntry:

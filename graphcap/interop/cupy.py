@@ -1,0 +1,186 @@
+"""How CuPy takes part: its current stream, its allocations during captures, and what it refuses while capturing.
+
+Loaded by :func:`graphcap.backends.base.framework_hooks` once the user has imported CuPy. Nothing of CuPy is changed for good: a
+stream is made current by CuPy's own ``with``, and allocations are routed by CuPy's thread-local ``using_allocator``; both
+are put back as they were.
+
+What cannot be seen from here: allocations of *other* threads during a capture (CuPy gives them the process-wide
+allocator), and pinned memory (CuPy's pinned allocator cannot be read, so it could not be put back). Copies from the host
+belong before the capture or into :meth:`graphcap.Stream.copy`, which makes the graph own their source.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from graphcap.backends.base import Backend
+from graphcap.backends.streams import Stream
+from graphcap.errors import CaptureForbiddenError, GraphcapError
+
+if TYPE_CHECKING:
+    from graphcap.backends.cuda.captures import Capture
+    from graphcap.memory import Block, CachingAllocator
+
+__all__ = ["CuPyHook", "hook"]
+
+cupy: Final[Any] = importlib.import_module("cupy")  # CuPy has no type stubs
+
+_CAPTURE_ERRORS: Final = range(900, 910)
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.pushed: list[Any] = []
+        """CuPy streams that this hook made current, innermost last."""
+
+
+_local = _Local()
+
+
+class CuPyHook:
+    """The hook of CuPy; see :class:`graphcap.backends.base.FrameworkHook`."""
+
+    def stream_entered(self, stream: Stream) -> Callable[[], None] | None:
+        return _push(stream)
+
+    def current_stream(self, backend: Backend, device: int) -> Stream | None:
+        current = cupy.cuda.get_current_stream(device)
+        pushed = _local.pushed
+        expected = next((known for known in reversed(pushed) if known.device_id in (device, -1)), None)
+        if current is expected or (expected is None and current.ptr in (0, 1)):
+            return None
+        return backend.wrap_stream(current, device)
+
+    def capture_begun(
+        self, stream: Stream, pool: tuple[int, int], retain: Callable[[object], object]
+    ) -> Callable[[], None] | None:
+        backend: Any = stream.backend
+        capture = backend.captures.of_stream(stream.handle)
+        undo = [_route_allocations(backend, capture)]
+        try:
+            current = cupy.cuda.get_current_stream(stream.device_index)
+            if current.ptr != stream.handle:
+                # CuPy was imported after the stream was made current: its work would silently miss the graph.
+                undo.append(_push(stream))
+                current = cupy.cuda.get_current_stream(stream.device_index)
+            undo.append(_own_host_functions(current, retain))
+        except BaseException:
+            _undo(undo)
+            raise
+        return lambda: _undo(undo)
+
+    def explain(self, error: BaseException) -> BaseException | None:
+        """What to raise in place of an error of CuPy inside a capture; ``None`` for errors of other kinds."""
+        if isinstance(error, GraphcapError) or not isinstance(error, Exception):
+            return None
+        text = str(error)
+        status = getattr(error, "status", None)
+        refused = isinstance(error, (NotImplementedError, RuntimeError)) and "captur" in text.lower()
+        if not refused and status not in _CAPTURE_ERRORS:
+            return None
+        what = text.partition("\n")[0]
+        explained = CaptureForbiddenError("CuPy inside a capture", f"CuPy refuses it: {what}", _way_out(text))
+        explained.__cause__ = error
+        return explained
+
+
+def _way_out(text: str) -> str:
+    for library in ("cuBLAS", "cuSOLVER", "cuRAND", "cuSPARSE"):
+        if library.lower() in text.lower():
+            return (
+                f"CuPy calls no {library} while a stream captures (cupy#6290). Split the work: capture the parts before and after "
+                f"into two graphs and call {library} between their replays, or write the step as a kernel (elementwise, "
+                "reduction or raw)."
+            )
+    return (
+        "Copy between host and device before the capture or with Stream.copy(), and do not synchronise, query or read "
+        "values (.get(), float(a), if a: ...) inside it."
+    )
+
+
+def _push(stream: Stream) -> Callable[[], None]:
+    """Make a stream CuPy's current one by CuPy's own means."""
+    owner = getattr(stream, "_owner", None)
+    is_cupys = hasattr(owner, "ptr") and type(owner).__module__.startswith("cupy.")
+    foreign: Any = owner if is_cupys else cupy.cuda.ExternalStream(stream.handle, stream.device_index)
+    foreign.__enter__()
+    _local.pushed.append(foreign)
+
+    def pop() -> None:
+        _local.pushed.pop()
+        foreign.__exit__(None, None, None)
+
+    return pop
+
+
+def _own_host_functions(stream: Any, retain: Callable[[object], object]) -> Callable[[], None]:
+    """``stream.launch_host_func`` in a capture keeps its functions in a list that CuPy makes in ``begin_capture`` only."""
+    before = getattr(stream, "_graph_host_funcargs", None)
+    if before is not None:
+        return lambda: None
+    owned: list[Any] = []
+    stream._graph_host_funcargs = owned
+    retain(owned)
+
+    def restore() -> None:
+        stream._graph_host_funcargs = None
+
+    return restore
+
+
+class _Router:
+    """CuPy's allocations of one thread during one capture: those on captured streams come from the capture's pool.
+
+    CuPy frees from any thread and at any later time; the block is then given back to the pool, which lives as long as a block
+    of it does, so arrays that outlive the capture stay valid.
+    """
+
+    def __init__(self, backend: Any, capture: Capture, before: Callable[[int], Any]) -> None:
+        self._backend = backend
+        self._capture = capture
+        self._before = before
+        self._blocks: dict[int, tuple[CachingAllocator, Block]] = {}
+        self._private = cupy.cuda.PythonFunctionAllocator(self._malloc, self._free)
+        self.open = True
+
+    def allocate(self, size: int) -> Any:
+        """The allocator that CuPy calls."""
+        if self.open and self._capture.belongs(cupy.cuda.get_current_stream().ptr):
+            return self._private.malloc(size)
+        return self._before(size)
+
+    def _malloc(self, size: int, device: int) -> int:
+        allocator: CachingAllocator = self._backend.allocator(device)
+        block = allocator.allocate(size, cupy.cuda.get_current_stream().ptr)
+        self._blocks[block.ptr] = (allocator, block)
+        return block.ptr
+
+    def _free(self, address: int, device: int) -> None:
+        allocator, block = self._blocks.pop(address)
+        allocator.free(block)
+
+
+def _route_allocations(backend: Any, capture: Capture) -> Callable[[], None]:
+    router = _Router(backend, capture, cupy.cuda.get_allocator())
+    scope = cupy.cuda.using_allocator(router.allocate)
+    thread = threading.get_ident()
+    scope.__enter__()
+
+    def restore() -> None:
+        router.open = False
+        # A relaxed capture may end on another thread, whose allocator is not ours to set. The router then passes on.
+        if threading.get_ident() == thread:
+            scope.__exit__(None, None, None)
+
+    return restore
+
+
+def _undo(steps: list[Callable[[], None]]) -> None:
+    while steps:
+        steps.pop()()
+
+
+hook: Final = CuPyHook()
