@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from graphcap.memory import CachingAllocator
@@ -65,7 +66,7 @@ def check_figures(a: CachingAllocator, source: StrictSource) -> None:
     assert stats["active_bytes.current"] == sum(b["size"] for _, b in blocks if b["state"] != "inactive")
     for segment in segments:
         states = [b["state"] for b in segment["blocks"]]
-        assert ("inactive", "inactive") not in list(zip(states, states[1:], strict=False))
+        assert ("inactive", "inactive") not in list(pairwise(states))
     for key, value in stats.items():
         if key.endswith((".current", ".allocated", ".freed")):
             assert value == sum(pool[key] for pool in stats["pools"].values()), key
