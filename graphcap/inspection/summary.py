@@ -130,8 +130,8 @@ def _second_looks(graph: GraphTopology) -> list[str]:
         if pairs:
             first, second = pairs[0]
             said.append(
-                f"{len(pairs)} copies or memsets wait for one that shares no memory with them and could run in "
-                f"parallel: {first.id} -> {second.id}" + (" …" if len(pairs) > 1 else "")
+                "copies or memsets that share no memory wait for each other and could run in parallel: "
+                f"{first.id} -> {second.id}" + (f" and {len(pairs) - 1} more" if len(pairs) > 1 else "")
             )
     unknown = Counter(str(n.params.get("type", "?")) for n in graph.all_nodes() if n.kind is NodeKind.UNKNOWN)
     if unknown and graph.origin != "dot":
