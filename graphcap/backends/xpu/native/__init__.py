@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from graphcap.backends.xpu.native.build import BuildError, build, cache_path, find_toolchain, packaged_path
+from graphcap.backends.xpu.native.build import BuildError, build_extension, cache_path, find_toolchain, packaged_path
 
 __all__ = ["BuildError", "SyclGraph", "load"]
 
@@ -75,7 +75,7 @@ def _find_or_build() -> SyclGraph:
             return _import(path)
     path = cache_path(toolchain)
     _log.info("building the SYCL graph extension with %s into %s", toolchain.compiler[0], path)
-    return _import(build(toolchain, path))
+    return _import(build_extension(toolchain, path))
 
 
 def _import(path: Path) -> SyclGraph:

@@ -1,15 +1,11 @@
 """Builds the extension of the native tier with a plain C++17 compiler.
 
-No SYCL compiler is needed: the extension only calls into ``libsycl``, whose headers the ``intel-sycl-rt`` wheel brings
-(E-S of ``docs/xpu.md`` tells how to point elsewhere). Run as a program to build ahead of time::
-
-    python -m graphcap.backends.xpu.native.build              # into the user's cache
-    python -m graphcap.backends.xpu.native.build --in-place   # beside the package, for an image or a wheel
+No SYCL compiler is needed: the extension only calls into ``libsycl``, whose headers the ``intel-sycl-rt`` wheel brings.
+``GRAPHCAP_SYCL_ROOT`` points to other headers, ``CXX`` to another compiler, ``GRAPHCAP_CACHE_DIR`` to another cache.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import importlib.metadata
 import os
@@ -23,7 +19,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MODULE_FILE", "SOURCE", "BuildError", "Toolchain", "build", "cache_path", "find_toolchain", "packaged_path"]
+__all__ = [
+    "MODULE_FILE",
+    "SOURCE",
+    "BuildError",
+    "Toolchain",
+    "build_extension",
+    "cache_path",
+    "find_toolchain",
+    "packaged_path",
+]
 
 SOURCE = Path(__file__).with_name("_sycl_graph.cpp")
 MODULE_FILE = "_sycl_graph.abi3.so"
@@ -71,12 +76,17 @@ class Toolchain:
     python_include: Path
     runtime: str
 
+    def abi(self) -> str:
+        """The name under which the runtime is loaded: ``libsycl.so.9`` (2026), ``libsycl.so.8`` (2025)."""
+        beside = self.sycl_library.parent.glob("libsycl.so.*")
+        names = [path.name for path in beside if path.name.removeprefix("libsycl.so.").isdigit()]
+        return max(names, key=lambda name: int(name.rpartition(".")[2]), default=self.sycl_library.name)
+
     def key(self) -> str:
         """Name of the cache folder: SYCL ABI, runtime version, machine, and a hash of source and flags."""
         digest = hashlib.sha256(SOURCE.read_bytes())
         digest.update("\0".join(_FLAGS).encode())
-        soname = self.sycl_library.resolve().name  # libsycl.so.9.0.0: the number is the ABI
-        return f"{soname}-{self.runtime}-{sysconfig.get_platform()}-{digest.hexdigest()[:16]}"
+        return f"{self.abi()}-{self.runtime}-{sysconfig.get_platform()}-{digest.hexdigest()[:16]}"
 
 
 def _compiler() -> tuple[str, ...]:
@@ -162,7 +172,7 @@ def packaged_path(toolchain: Toolchain) -> Path:
     return SOURCE.parent / "prebuilt" / toolchain.key() / MODULE_FILE
 
 
-def build(toolchain: Toolchain, target: Path) -> Path:
+def build_extension(toolchain: Toolchain, target: Path) -> Path:
     """Compile the extension to `target`. The file appears complete or not at all, whoever else builds it.
 
     Raises
@@ -208,21 +218,3 @@ def _compile(command: Sequence[str]) -> None:
             f"{command[0]} failed with status {done.returncode}: {errors[0].strip()}",
             "Use g++ 9 or later, or clang++ 10 or later.",
         )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m graphcap.backends.xpu.native.build", description=__doc__)
-    parser.add_argument("--in-place", action="store_true", help="beside the package instead of the user's cache")
-    options = parser.parse_args(arguments)
-    try:
-        toolchain = find_toolchain()
-        target = packaged_path(toolchain) if options.in_place else cache_path(toolchain)
-        print(build(toolchain, target))
-    except BuildError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
