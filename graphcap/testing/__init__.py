@@ -37,6 +37,8 @@ _MODULES = (
     "graphs",
     "pools",
     "allocation",
+    "comfort",
+    "programs",
 )
 pytest.register_assert_rewrite("graphcap.testing.case", *(f"graphcap.testing.{name}" for name in _MODULES))
 
