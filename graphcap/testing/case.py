@@ -121,7 +121,14 @@ class ConformanceCase:
         current = graphcap.current_stream(fx.device)
         collecting = gc.isenabled()
         before = allocated(fx.device)
-        yield fx
+        try:
+            yield fx
+            self._check_nothing_is_left(fx, current, collecting, before)
+        finally:
+            fx.finish()
+
+    @staticmethod
+    def _check_nothing_is_left(fx: BackendFixtures, current: graphcap.Stream, collecting: bool, before: int) -> None:
         assert gc.isenabled() == collecting, "the garbage collector was left in another state (rule 9)"
         assert streams.innermost(fx.backend) is None, "a stream was left current (rule 5)"
         assert graphcap.current_stream(fx.device) == current
@@ -131,7 +138,6 @@ class ConformanceCase:
                 gc.collect(generation)
                 graphcap.synchronize(fx.device)
         assert allocated(fx.device) == before, "memory that the test used was not given back"
-        fx.finish()
 
     @staticmethod
     def _skip_unless_able(fx: BackendFixtures, test: Any) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import graphcap
 from graphcap.interface import GraphCaptureMode
-from graphcap.testing.case import NBYTES, ConformanceCase, N, in_thread, reserved, vector
+from graphcap.testing.case import NBYTES, ConformanceCase, N, allocated, in_thread, reserved, vector
 from graphcap.testing.fixtures import BackendFixtures
 
 __all__ = ["Lifetimes"]
@@ -224,6 +224,31 @@ class Lifetimes(ConformanceCase):
         np.testing.assert_array_equal(fx.download(out), 3 * vector(2))
         graph.replay(other)
         np.testing.assert_array_equal(fx.download(second), 4 * vector(2))
+
+    @pytest.mark.parametrize("keep_graph", [False, True])
+    @pytest.mark.parametrize("end", ["reset", "drop"])
+    def test_memory_is_back_at_once(self, fx: BackendFixtures, keep_graph: bool, end: str) -> None:
+        """Rules 12 and 15: when the graph lets go, so do its buffers; no garbage collection is needed."""
+        before = allocated(fx.device)
+        stream = fx.make_stream()
+        graph = graphcap.Graph(fx.device, keep_graph)
+        gc.disable()
+        try:
+            with stream, graph:
+                made = fx.allocate(NBYTES)
+                stream.fill(made, 0)
+                fx.launch_axpy(stream, made, 2, made, made)
+                del made
+            graph.replay(stream)
+            stream.synchronize()
+            if end == "reset":
+                graph.reset()
+            else:
+                del graph
+            graphcap.synchronize(fx.device)
+            assert allocated(fx.device) == before
+        finally:
+            gc.enable()
 
     def test_graph_outlives_its_streams(self, fx: BackendFixtures) -> None:
         """Rule 12: the streams of the capture may be dropped."""
