@@ -31,6 +31,7 @@ else:
 from graphcap import inspection
 from graphcap.dot.names import demangle
 from graphcap.inspection.explanations import EXPLANATIONS, explain
+from graphcap.inspection.load import load_bytes
 from graphcap.inspection.queries import (
     Problem,
     assert_there,
@@ -71,7 +72,7 @@ def main() -> NoReturn:
 
 
 def _fail(message: object) -> NoReturn:
-    Console(stderr=True, soft_wrap=True).print(f"graphcap: {message}", style="red", markup=False, highlight=False)
+    tables.console(stderr=True, soft_wrap=True).print(tables.clean(f"graphcap: {message}"), style="red", markup=False)
     raise typer.Exit(2)
 
 
@@ -93,7 +94,7 @@ def _told() -> Iterator[None]:
 @contextlib.contextmanager
 def _progress(what: str) -> Iterator[None]:
     """Show on a terminal's standard error that something takes its time, once it has taken a second."""
-    console = Console(stderr=True)
+    console = tables.console(stderr=True)
     if not console.is_terminal:
         yield
         return
@@ -112,7 +113,7 @@ def _progress(what: str) -> Iterator[None]:
 def _read(name: str) -> GraphTopology:
     if name == _STDIN:
         with _progress("reading standard input …"):
-            return inspection.load(sys.stdin.buffer.read())
+            return load_bytes(sys.stdin.buffer.read(), "<stdin>")
     with _progress(f"reading {name} …"):
         return inspection.load(Path(name))
 
@@ -123,7 +124,7 @@ def _json(data: Any) -> None:
 
 def _out() -> Console:
     # Off a terminal nothing is cut to a width, so that the text can be searched.
-    return Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 100_000)
+    return tables.console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 100_000)
 
 
 if _MISSING is None:
@@ -177,7 +178,7 @@ if _MISSING is None:
                     if len(names) == 1:
                         raise
                     wrong += 1
-                    Console(stderr=True, soft_wrap=True).print(f"graphcap: {error}", style="red", markup=False)
+                    tables.console(stderr=True, soft_wrap=True).print(f"graphcap: {error}", style="red", markup=False)
             if as_json:
                 data = [summary.to_data() for summary in summaries]
                 single = len(names) == 1 and not Path(files[0]).is_dir()
@@ -241,10 +242,10 @@ if _MISSING is None:
                 _json({"ordered": bool(found), "reversed": bool(found) and not forward, "path": [n.id for n in found]})
             elif found:
                 if not forward:
-                    _out().print(f"{second.id} runs before {first.id}:", highlight=False)
+                    _out().print(f"{second.id} runs before {first.id}:")
                 tables.show_path(_out(), found)
             else:
-                _out().print(f"no path orders {first.id} and {second.id}: they may run in parallel", highlight=False)
+                _out().print(f"no path orders {first.id} and {second.id}: they may run in parallel")
             if not found:
                 raise typer.Exit(1)
 
@@ -327,7 +328,7 @@ if _MISSING is None:
                 _json({"ok": not failures, "failures": [{"file": f, "failure": text} for f, text in failures]})
             else:
                 for file, text in failures:
-                    _out().print(f"{file}: {text}", markup=False, highlight=False)
+                    _out().print(f"{file}: {text}", markup=False)
                 if not failures:
                     _out().print("ok")
             if failures:

@@ -10,7 +10,7 @@ import graphcap.dot
 from graphcap.errors import GraphStructureError
 from graphcap.topology import GraphTopology, Source
 
-__all__ = ["GraphLike", "load", "looks_like_graph"]
+__all__ = ["GraphLike", "load", "load_bytes", "looks_like_graph"]
 
 #: A topology, an object with a method ``topology()`` (a live graph), a path, or a file's bytes.
 GraphLike: TypeAlias = "GraphTopology | os.PathLike[str] | str | bytes | Any"
@@ -64,15 +64,16 @@ def load(source: GraphLike) -> GraphTopology:
         if isinstance(found, GraphTopology):
             return found
     if isinstance(source, bytes | bytearray | memoryview):
-        file, data = None, bytes(source)
-    elif isinstance(source, str | os.PathLike):
-        file, data = os.fspath(source), Path(source).read_bytes()
-    else:
-        raise TypeError(
-            f"{type(source).__name__} is no graph: give a topology, a live graph, a path, or a file's bytes."
-        )
+        return load_bytes(bytes(source))
+    if isinstance(source, str | os.PathLike):
+        return load_bytes(Path(source).read_bytes(), os.fspath(source))
+    raise TypeError(f"{type(source).__name__} is no graph: give a topology, a live graph, a path, or a file's bytes.")
+
+
+def load_bytes(data: bytes, file: str | None = None) -> GraphTopology:
+    """Read a file's bytes as `load` does; ``file`` is the name that messages give."""
     if not _head(data).startswith(_JSON_STARTS):
-        return graphcap.dot.read(data) if file is None else graphcap.dot.read_bytes(data, file)
+        return graphcap.dot.read_bytes(data, file)
     try:
         graph = GraphTopology.from_json(data)
     except GraphStructureError as error:

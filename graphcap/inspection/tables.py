@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
+from rich.markup import escape as _escape
 from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
@@ -19,10 +19,36 @@ from graphcap.inspection.explanations import Explanation
 from graphcap.inspection.summary import Summary
 from graphcap.topology import Node, is_address
 
-__all__ = ["show_backends", "show_diff", "show_explanations", "show_nodes", "show_path", "show_summary"]
+__all__ = [
+    "clean",
+    "console",
+    "show_backends",
+    "show_diff",
+    "show_explanations",
+    "show_nodes",
+    "show_path",
+    "show_summary",
+]
 
 _STYLES = {"+": "green", "-": "red", "~": "yellow", "^": "cyan"}
 _MOST_KERNELS = 40
+# Names come from files of strangers: no control character of theirs reaches the terminal.
+_CONTROLS = {i: "\ufffd" for i in (*range(32), *range(127, 160)) if i not in (9, 10)}
+
+
+def clean(text: str) -> str:
+    """Return the text with replacement characters for what would steer a terminal."""
+    return text.translate(_CONTROLS)
+
+
+def escape(text: str) -> str:
+    """Return the text so that rich prints it as it is."""
+    return _escape(clean(text))
+
+
+def console(*, stderr: bool = False, **options: Any) -> Console:
+    """Return a console that prints text as it is: no emoji for ``:x:``, no guessed colours."""
+    return Console(stderr=stderr, emoji=False, highlight=False, **options)
 
 
 def _table(*headers: str, title: str | None = None) -> Table:
@@ -36,9 +62,9 @@ def _table(*headers: str, title: str | None = None) -> Table:
 def show_summary(console: Console, summary: Summary) -> None:
     """Print one graph on one screen."""
     name = summary.file or summary.name or "graph"
-    console.print(Text(f"{name}: {summary.line()}", style="bold"))
+    console.print(Text(clean(f"{name}: {summary.line()}"), style="bold"))
     graphs = f", {summary.graphs} graphs (clusters)" if summary.graphs else ""
-    console.print(f"from {summary.origin or 'graphcap'}{graphs}", highlight=False)
+    console.print(f"from {summary.origin or 'graphcap'}{graphs}")
     kinds = _table("kind", "count", "bytes")
     moved = {what.split(" ")[0]: 0 for what in summary.bytes_moved}
     for what, nbytes in summary.bytes_moved.items():
@@ -48,7 +74,7 @@ def show_summary(console: Console, summary: Summary) -> None:
     console.print(kinds)
     directions = {what: nbytes for what, nbytes in summary.bytes_moved.items() if " " in what}
     if directions:
-        console.print(", ".join(f"{what}: {size(nbytes)}" for what, nbytes in directions.items()), highlight=False)
+        console.print(", ".join(f"{what}: {size(nbytes)}" for what, nbytes in directions.items()))
     if summary.kernels:
         kernels = _table("count", "kernel")
         for kernel, count in list(summary.kernels.items())[:_MOST_KERNELS]:
@@ -58,13 +84,13 @@ def show_summary(console: Console, summary: Summary) -> None:
             console.print(f"… and {len(summary.kernels) - _MOST_KERNELS} more kernels")
     if summary.roots:
         shown = "; ".join(summary.roots[:8]) + (" …" if len(summary.roots) > 8 else "")
-        console.print(f"roots ({len(summary.roots)}): {escape(shown)}", highlight=False)
+        console.print(f"roots ({len(summary.roots)}): {escape(shown)}")
     if summary.undeclared:
-        console.print(f"{summary.undeclared} nodes are named by edges and not declared", highlight=False)
+        console.print(f"{summary.undeclared} nodes are named by edges and not declared")
     for warning in summary.warnings:
-        console.print(Text(f"warning: {warning}", style="yellow"))
+        console.print(Text(clean(f"warning: {warning}"), style="yellow"))
     for note in summary.notes:
-        console.print(Text(f"note: {note}", style="dim"))
+        console.print(Text(clean(f"note: {note}"), style="dim"))
 
 
 def parameters(node: Node) -> str:
@@ -91,22 +117,22 @@ def show_path(console: Console, nodes: Iterable[Node]) -> None:
     """Print a path, one node a line."""
     for i, node in enumerate(nodes):
         arrow = "-> " if i else "   "
-        console.print(f"{arrow}{node.id}: {escape(demangle(node.name) or str(node.kind))}", highlight=False)
+        console.print(f"{arrow}{node.id}: {escape(demangle(node.name) or str(node.kind))}")
 
 
 def show_diff(console: Console, result: GraphDiff) -> None:
     """Print a difference as a coloured tree under its summary line."""
-    tree = Tree(Text(result.summary(), style="bold"))
+    tree = Tree(Text(clean(result.summary()), style="bold"))
     for level in result.levels:
         branch = tree.add(escape(f"graph {level.name or '(no name)'}"))
         for mark, words in level_lines(level):
-            branch.add(Text(f"{mark} {words}", style=_STYLES[mark]))
+            branch.add(Text(clean(f"{mark} {words}"), style=_STYLES[mark]))
     for name in result.graphs_removed:
-        tree.add(Text(f"- graph {name}", style="red"))
+        tree.add(Text(clean(f"- graph {name}"), style="red"))
     for name in result.graphs_added:
-        tree.add(Text(f"+ graph {name}", style="green"))
+        tree.add(Text(clean(f"+ graph {name}"), style="green"))
     for note in result.notes:
-        tree.add(Text(f"note: {note}", style="dim"))
+        tree.add(Text(clean(f"note: {note}"), style="dim"))
     console.print(tree)
 
 
@@ -116,25 +142,27 @@ def show_explanations(console: Console, found: Iterable[Explanation]) -> None:
         if i:
             console.print()
         head = f"{item.code} {item.name}" if item.code else item.name
-        console.print(Text(head, style="bold"), Text(f"(graphcap: {item.error})", style="dim"))
+        console.print(Text(head, style="bold"), Text(clean(f"(graphcap: {item.error})"), style="dim"))
         if item.code:
             console.print(Text(", ".join(item.spellings), style="dim"))
-        console.print(escape(item.meaning), highlight=False)
+        console.print(escape(item.meaning))
         for title, lines in (("Usual causes", item.causes), ("What helps", item.cures)):
             console.print(Text(title + ":", style="bold"))
             for line in lines:
-                console.print(f"  - {escape(line)}", highlight=False)
-        console.print(Text(f"Sources: {item.sources}", style="dim"))
+                console.print(f"  - {escape(line)}")
+        console.print(Text(clean(f"Sources: {item.sources}"), style="dim"))
 
 
 def show_backends(console: Console, status: Mapping[str, BackendStatus]) -> None:
     """Print which backends are usable here, and what to do about the others."""
     for name, one in status.items():
         style = "green" if one.ok else "red"
-        console.print(Text(f"{name}: ", style="bold"), Text("usable" if one.ok else "not usable", style=style), sep="")
+        console.print(
+            Text(clean(f"{name}: "), style="bold"), Text("usable" if one.ok else "not usable", style=style), sep=""
+        )
         for title, text in (("why", one.reason), ("cure", one.cure), ("can", ", ".join(capabilities(one)))):
             if text:
-                console.print(Text(f"  {title}: {text}"))
+                console.print(Text(clean(f"  {title}: {text}")))
 
 
 def capabilities(status: BackendStatus) -> list[str]:
