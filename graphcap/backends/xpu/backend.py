@@ -18,7 +18,7 @@ from graphcap.backends.xpu.buffer import XPUBuffer
 from graphcap.backends.xpu.discovery import choose_devices, no_device
 from graphcap.backends.xpu.lane import Lane, Point
 from graphcap.backends.xpu.parked import Parked, ParkedQueue
-from graphcap.backends.xpu.segments import USM_KINDS, USMSegments
+from graphcap.backends.xpu.segments import USM_KINDS, DeviceAllocator, USMSegments
 from graphcap.backends.xpu.streams import XPUEvent, XPUStream
 from graphcap.errors import BackendUnavailableError, GraphcapWarning, UnsupportedError
 from graphcap.interface import GraphCaptureMode
@@ -240,8 +240,17 @@ class XPUBackend(Backend):
         with self._lock:
             found = self._allocators.get((device, kind))
             if found is None:
-                found = self._allocators[device, kind] = CachingAllocator(USMSegments(self, device, kind))
+                source = USMSegments(self, device, kind)
+                if kind == "device":
+                    found = DeviceAllocator(source, lambda: self._other_allocators(device))
+                else:
+                    found = CachingAllocator(source)
+                self._allocators[device, kind] = found
             return found
+
+    def _other_allocators(self, device: int) -> list[CachingAllocator]:
+        with self._lock:
+            return [found for (index, kind), found in self._allocators.items() if index == device and kind != "device"]
 
     def service_queue(self, device: int) -> Any:
         """The queue behind the default stream, whose context all memory and streams of the device share."""

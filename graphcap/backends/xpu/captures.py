@@ -129,6 +129,10 @@ class Capture:
             if self in open_captures:
                 open_captures.remove(self)
 
+    def includes(self, handle: int) -> bool:
+        """Whether the stream of that handle takes part: the filter by which allocations find the capture's pool."""
+        return any(stream.handle == handle for stream in self.streams)
+
     def _enlist(self, stream: XPUStream, frontier: tuple[int, ...]) -> None:
         self.streams.append(stream)
         stream.capture, stream.frontier = self, frontier

@@ -22,7 +22,8 @@ from graphcap.backends.xpu.lane import Point
 from graphcap.backends.xpu.recording import NativeRecorder, Recording, SoftwareRecorder
 from graphcap.backends.xpu.streams import XPUStream
 from graphcap.errors import DriverError, GraphStructureError, UnsupportedError
-from graphcap.interface import GraphCaptureMode, GraphImplInterface, MempoolId
+from graphcap.interface import GraphCaptureMode, GraphImplArgs, GraphImplInterface, MempoolId
+from graphcap.memory import CachingAllocator
 from graphcap.topology import GraphTopology
 
 __all__ = ["XPUGraphImpl"]
@@ -40,7 +41,10 @@ class XPUGraphImpl(GraphImpl):
     _executable: Executable | None = None
     _last: Point | None = None
     _last_stream: XPUStream | None = None
-    _extra_pool: MempoolId | None = None
+
+    def __init__(self, args: GraphImplArgs) -> None:
+        self._extra_uses: list[tuple[CachingAllocator, MempoolId]] = []
+        super().__init__(args)
 
     # -- capture -------------------------------------------------------------------------------------------------
 
@@ -50,7 +54,7 @@ class XPUGraphImpl(GraphImpl):
         capture = Capture(stream, SoftwareRecorder() if extension is None else NativeRecorder(extension))
         capture.begin()
         self._capture = capture
-        return lambda handle: any(member.handle == handle for member in capture.streams)
+        return capture.includes
 
     def _end(self) -> int:
         capture, self._capture = self._capture, None
@@ -73,30 +77,30 @@ class XPUGraphImpl(GraphImpl):
 
     def _enter_hooks(self, stream: Stream, pool: MempoolId) -> contextlib.ExitStack:
         # Shared and host memory have managers of their own, which the shared part does not know of.
-        with contextlib.ExitStack() as stack:
-            capture = self._capture
-            assert capture is not None, "the device's capture has begun"
+        capture = self._capture
+        assert capture is not None, "the device's capture has begun"
+        with contextlib.ExitStack() as undo:
             for kind in _EXTRA_KINDS:
                 allocator = self._backend.allocator_of(stream.device_index, kind)
-                allocator.release_freeable_pools()
-                allocator.begin_allocate_to_pool(
-                    pool, lambda handle: any(member.handle == handle for member in capture.streams)
-                )
-                stack.callback(allocator.end_allocate_to_pool, pool)
+                allocator.release_freeable_pools(keep=pool)
+                allocator.begin_allocate_to_pool(pool, capture.includes)
+                self._extra_uses.append((allocator, pool))
+                undo.callback(self._end_extra_routing, allocator, pool)
                 allocator.capture_began()
-                stack.callback(allocator.capture_ended)
-            stack.push(super()._enter_hooks(stream, pool))
-            self._extra_pool = pool
-            return stack.pop_all()
+                undo.callback(allocator.capture_ended)
+            undo.push(super()._enter_hooks(stream, pool))
+            return undo.pop_all()
+
+    def _end_extra_routing(self, allocator: CachingAllocator, pool: MempoolId) -> None:
+        self._extra_uses += [(allocator, nested) for nested in allocator.end_allocate_to_pool(pool)]
 
     def _forget(self) -> None:
-        pool, self._extra_pool = self._extra_pool, None
+        uses, self._extra_uses = self._extra_uses, []
         try:
             super()._forget()
         finally:
-            if pool is not None:
-                for kind in _EXTRA_KINDS:
-                    self._backend.allocator_of(self.device_index, kind).release_pool(pool)
+            for allocator, pool in uses:
+                allocator.release_pool(pool)
 
     # -- the graph -----------------------------------------------------------------------------------------------
 

@@ -73,7 +73,7 @@ def resolve(value: Any, what: str, *, writable: bool = False) -> Operand:
     if isinstance(value, (bytes, bytearray, memoryview)):
         value = np.frombuffer(value, np.uint8)
     if isinstance(value, (np.ndarray, np.generic)):
-        return _host_array(np.asarray(value), what, writable)
+        return _host_array(np.asarray(value), value, what, writable)
     raise TypeError(
         f"{what}: expected a graphcap buffer, dpctl memory, a USM array or a NumPy array, not {type(value).__name__}."
     )
@@ -120,7 +120,7 @@ def _order(shape: Sequence[int], strides: Sequence[int] | None, what: str) -> st
     raise ValueError(f"{what}: the array is not contiguous. Copy it to a contiguous one first.")
 
 
-def _host_array(array: np.ndarray[Any, Any], what: str, writable: bool) -> Operand:
+def _host_array(array: np.ndarray[Any, Any], owner: object, what: str, writable: bool) -> Operand:
     if writable and not array.flags.writeable:
         raise ValueError(f"{what}: the memory is read-only.")
     if array.dtype.hasobject:
@@ -132,7 +132,7 @@ def _host_array(array: np.ndarray[Any, Any], what: str, writable: bool) -> Opera
     else:
         raise ValueError(f"{what}: the array is not contiguous. Copy it to a contiguous one first.")
     memory = flat.view(np.uint8) if array.nbytes else None
-    return Operand(memory, 0, array.nbytes, array.dtype, order, array)
+    return Operand(memory, 0, array.nbytes, array.dtype, order, owner)
 
 
 def pattern_of(value: Any, dtype: np.dtype[Any]) -> bytes:

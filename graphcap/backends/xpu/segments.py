@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphcap.backends.xpu import _dpctl
 from graphcap.errors import OutOfMemoryError
+from graphcap.interface import MempoolId
+from graphcap.memory import CachingAllocator
 
 if TYPE_CHECKING:
     from graphcap.backends.xpu.backend import XPUBackend
 
-__all__ = ["USM_KINDS", "USMSegments"]
+__all__ = ["USM_KINDS", "DeviceAllocator", "USMSegments"]
 
 USM_KINDS: Final = ("device", "shared", "host")
 _ALIGNMENT: Final = 512
@@ -83,3 +85,21 @@ class USMSegments:
         self._backend.wait_for_device(self._device_index)
         queue = self._backend.service_queue(self._device_index)
         copy(queue, _dpctl.memory_at(address, nbytes, queue, self))
+
+
+class DeviceAllocator(CachingAllocator):
+    """The manager of device memory, which is the one that users reach by a device string.
+
+    Parameters
+    ----------
+    others
+        The managers of shared and host memory of the same device; they empty their caches together with this one.
+    """
+
+    def __init__(self, source: USMSegments, others: Callable[[], list[CachingAllocator]]) -> None:
+        super().__init__(source)
+        self._others = others
+
+    def empty_cache(self, pool_id: MempoolId | None = None) -> int:
+        """As :meth:`CachingAllocator.empty_cache`, for all kinds of memory of the device."""
+        return super().empty_cache(pool_id) + sum(other.empty_cache(pool_id) for other in self._others())
