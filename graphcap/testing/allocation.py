@@ -183,8 +183,10 @@ class Allocation(ConformanceCase):
 
     def test_cached_memory_makes_room(self, fx: BackendFixtures, limit: int) -> None:
         """Rule 15: what is cached goes back when memory runs short."""
-        for _ in range(3):  # each on a stream of its own, so that no cached block fits
-            held = [fx.make_stream().allocate(NBYTES) for _ in range(2)]
+        # Each on a stream of its own, so that no cached block fits; all live, since a driver may give a handle out again.
+        streams = [fx.make_stream() for _ in range(6)]
+        for turn in range(3):
+            held = [stream.allocate(NBYTES) for stream in streams[2 * turn : 2 * turn + 2]]
             assert reserved(fx.device) == limit
             held.clear()
 
