@@ -1,0 +1,11 @@
+// Stream-ordered memory pools.
+#pragma once
+
+#include "memory.h"
+
+namespace emulator::pool {
+
+Ref<Pool> create_default(Device& device);
+size_t accounted(size_t bytes);
+
+}  // namespace emulator::pool

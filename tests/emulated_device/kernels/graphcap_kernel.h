@@ -1,0 +1,158 @@
+/* Test kernels are written once, in the common subset of C and CUDA C, and include this header.
+ *
+ * On a GPU the text is compiled by NVRTC (or nvcc) as it stands. For the emulated device the host compiler builds a shared
+ * object that exports a table of its kernels: names, parameter layouts, entry points. The driver loads that object.
+ *
+ * A kernel file looks like this:
+ *
+ *     #include "graphcap_kernel.h"
+ *
+ *     GRAPHCAP_KERNEL void fill(float *out, float value, int n)
+ *     {
+ *         int i = GRAPHCAP_GLOBAL_X;
+ *         if (i < n) out[i] = value;
+ *     }
+ *     GRAPHCAP_EXPORT(fill)
+ *
+ * Every block runs alone, so block-shared arrays are ordinary static arrays here.
+ */
+#ifndef GRAPHCAP_KERNEL_H
+#define GRAPHCAP_KERNEL_H
+
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+
+typedef unsigned long long graphcap_condition;
+
+extern "C" __device__ __cudart_builtin__ void CUDARTAPI cudaGraphSetConditional(graphcap_condition handle, unsigned int value);
+
+#define GRAPHCAP_KERNEL extern "C" __global__
+#define GRAPHCAP_DEVICE __device__
+#define GRAPHCAP_EXPORT(name)
+#define GRAPHCAP_SHARED __shared__
+#define GRAPHCAP_DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+#define GRAPHCAP_THREAD_X threadIdx.x
+#define GRAPHCAP_THREAD_Y threadIdx.y
+#define GRAPHCAP_THREAD_Z threadIdx.z
+#define GRAPHCAP_BLOCK_X blockIdx.x
+#define GRAPHCAP_BLOCK_Y blockIdx.y
+#define GRAPHCAP_BLOCK_Z blockIdx.z
+#define GRAPHCAP_BLOCK_SIZE_X blockDim.x
+#define GRAPHCAP_BLOCK_SIZE_Y blockDim.y
+#define GRAPHCAP_BLOCK_SIZE_Z blockDim.z
+#define GRAPHCAP_GRID_X gridDim.x
+#define GRAPHCAP_GRID_Y gridDim.y
+#define GRAPHCAP_GRID_Z gridDim.z
+#define GRAPHCAP_BARRIER() __syncthreads()
+#define GRAPHCAP_SET_CONDITION(handle, value) cudaGraphSetConditional((handle), (value))
+
+#else /* the host compiler */
+
+#include <stddef.h>
+
+#define GRAPHCAP_IMAGE_MAGIC 0x67637031u /* "gcp1" */
+#define GRAPHCAP_IMAGE_VERSION 1u
+
+typedef unsigned long long graphcap_condition;
+
+/* Where the running thread is; the driver's block executor writes it. */
+typedef struct graphcap_thread_state {
+    unsigned thread[3], block[3], block_size[3], grid[3];
+    void *shared;
+} graphcap_thread_state;
+
+/* What the driver does for a running kernel. */
+typedef struct graphcap_services {
+    int (*next_thread)(void); /* makes the next thread of the block current; 0 when all were taken */
+    void (*barrier)(void);
+    void (*set_condition)(graphcap_condition handle, unsigned value);
+} graphcap_services;
+
+typedef struct graphcap_kernel_entry {
+    const char *name;
+    void (*run)(void **parameters); /* runs threads as long as next_thread() gives some */
+    unsigned parameter_count;
+    const size_t *sizes;
+    const size_t *alignments;
+    struct graphcap_kernel_entry *next;
+} graphcap_kernel_entry;
+
+typedef struct graphcap_image_table {
+    unsigned magic, version;
+    graphcap_thread_state *state;
+    const graphcap_services **services; /* filled in by the driver */
+    graphcap_kernel_entry **kernels;
+} graphcap_image_table;
+
+#if defined(__cplusplus) && !defined(GRAPHCAP_TABLE_ONLY) /* the driver wants the layouts alone */
+
+namespace {
+graphcap_thread_state graphcap_state;
+const graphcap_services *graphcap_service;
+graphcap_kernel_entry *graphcap_kernels;
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) graphcap_image_table graphcap_image;
+graphcap_image_table graphcap_image = {GRAPHCAP_IMAGE_MAGIC, GRAPHCAP_IMAGE_VERSION, &graphcap_state, &graphcap_service,
+                                       &graphcap_kernels};
+
+namespace graphcap_detail {
+
+template <int... I> struct indices {};
+template <int N, int... I> struct make_indices : make_indices<N - 1, N - 1, I...> {};
+template <int... I> struct make_indices<0, I...> { typedef indices<I...> type; };
+template <class T> struct stored { typedef T type; };
+template <class T> struct stored<const T> { typedef T type; };
+
+template <class F> struct entry;
+template <class... A> struct entry<void (*)(A...)> {
+    template <void (*kernel)(A...)> struct of : graphcap_kernel_entry {
+        explicit of(const char *kernel_name) {
+            static const size_t kernel_sizes[sizeof...(A) + 1] = {sizeof(A)..., 0};
+            static const size_t kernel_alignments[sizeof...(A) + 1] = {alignof(A)..., 0};
+            name = kernel_name;
+            run = &loop;
+            parameter_count = sizeof...(A);
+            sizes = kernel_sizes;
+            alignments = kernel_alignments;
+            next = graphcap_kernels;
+            graphcap_kernels = this;
+        }
+        template <int... I> static void call(void **p, indices<I...>) {
+            (void)p;
+            kernel(*(typename stored<A>::type *)p[I]...);
+        }
+        static void loop(void **p) {
+            while (graphcap_service->next_thread()) call(p, typename make_indices<sizeof...(A)>::type());
+        }
+    };
+};
+
+}  // namespace graphcap_detail
+
+#define GRAPHCAP_KERNEL static
+#define GRAPHCAP_DEVICE static
+#define GRAPHCAP_EXPORT(kernel) \
+    static graphcap_detail::entry<decltype(&kernel)>::of<&kernel> graphcap_entry_##kernel(#kernel);
+#define GRAPHCAP_SHARED static
+#define GRAPHCAP_DYNAMIC_SHARED(type, name) type *name = (type *)graphcap_state.shared
+#define GRAPHCAP_THREAD_X (graphcap_state.thread[0])
+#define GRAPHCAP_THREAD_Y (graphcap_state.thread[1])
+#define GRAPHCAP_THREAD_Z (graphcap_state.thread[2])
+#define GRAPHCAP_BLOCK_X (graphcap_state.block[0])
+#define GRAPHCAP_BLOCK_Y (graphcap_state.block[1])
+#define GRAPHCAP_BLOCK_Z (graphcap_state.block[2])
+#define GRAPHCAP_BLOCK_SIZE_X (graphcap_state.block_size[0])
+#define GRAPHCAP_BLOCK_SIZE_Y (graphcap_state.block_size[1])
+#define GRAPHCAP_BLOCK_SIZE_Z (graphcap_state.block_size[2])
+#define GRAPHCAP_GRID_X (graphcap_state.grid[0])
+#define GRAPHCAP_GRID_Y (graphcap_state.grid[1])
+#define GRAPHCAP_GRID_Z (graphcap_state.grid[2])
+#define GRAPHCAP_BARRIER() graphcap_service->barrier()
+#define GRAPHCAP_SET_CONDITION(handle, value) graphcap_service->set_condition((handle), (value))
+
+#endif /* __cplusplus */
+#endif /* host compiler */
+
+#define GRAPHCAP_GLOBAL_X ((int)(GRAPHCAP_BLOCK_X * GRAPHCAP_BLOCK_SIZE_X + GRAPHCAP_THREAD_X))
+
+#endif
