@@ -664,7 +664,7 @@ static int run_blocks(walk *w, block **blocks, Py_ssize_t count)
     if (work < KEEP_GIL_BELOW) {
         clear_fpe();
         for (Py_ssize_t i = 0; rc == 0 && i < count; i++) rc = run_one(blocks[i]);
-        return rc < 0 ? loop_failed() : 0;
+        return rc < 0 || PyErr_Occurred() ? loop_failed() : 0;
     }
     int threads = w->threads;
     if (work / THREADS_ABOVE < threads) threads = (int)(work / THREADS_ABOVE);
@@ -706,7 +706,7 @@ static int run_blocks(walk *w, block **blocks, Py_ssize_t count)
     free(parts);
 #endif
     Py_END_ALLOW_THREADS
-    return rc < 0 ? loop_failed() : 0;
+    return rc < 0 || PyErr_Occurred() ? loop_failed() : 0;
 }
 
 static int run_item(walk *w, PyObject *item)

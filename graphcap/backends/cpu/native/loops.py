@@ -145,6 +145,8 @@ def _ufunc(node: int, function: np.ufunc, work: Work) -> Loop | None:
     if found is None:
         return None
     dtypes, capsule = found
+    if all(dtype.kind in "biu" for dtype in dtypes) and function.__name__ not in _EXACT_INTEGER:
+        return None  # integer loops beyond these may raise (a negative power does), which takes an interpreter
     arrays = _as_arrays(inputs, dtypes)
     if arrays is None or any(out.dtype != dtype for out, dtype in zip(outputs, dtypes[function.nin :], strict=True)):
         return None
