@@ -26,6 +26,7 @@ SONAME = "libcuda.so.1"
 #: The library that was loaded, or None with a real driver or before :func:`load`.
 loaded_library: pathlib.Path | None = None
 _mode: str | None = None
+_handle: object = None  # keeps the library open
 
 
 class BuildError(RuntimeError):
@@ -116,7 +117,7 @@ def build(sanitize: str | None = None) -> pathlib.Path:
             list(pool.map(_run, jobs))
         made = pathlib.Path(scratch) / SONAME
         link = [command, "-shared", f"-Wl,-soname,{SONAME}", f"-Wl,--version-script={DRIVER / 'exports.map'}"]
-        link += ["-o", str(made), *map(str, objects), "-ldl", "-lpthread"]
+        link += ["-o", str(made), *map(str, objects), "-ldl", "-lpthread", "-Wl,-z,nodelete"]
         _run([*link, f"-fsanitize={sanitize}"] if sanitize else link)
         os.replace(made, target)  # whole or not at all, also with several processes building
     return target
@@ -185,7 +186,7 @@ def load() -> str:
     RuntimeError
         ``cuda.bindings`` was imported before, so a driver is loaded already.
     """
-    global _mode, loaded_library
+    global _handle, _mode, loaded_library
     if _mode is not None:
         return _mode
     wanted = os.environ.get("GRAPHCAP_TEST_DRIVER", "auto").lower()
@@ -203,7 +204,7 @@ def load() -> str:
         [str(library.parent), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
     )
     ffi = cffi.FFI()
-    ffi.dlopen(str(library), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
+    _handle = ffi.dlopen(str(library), ffi.RTLD_NOW | ffi.RTLD_GLOBAL)
     loaded_library = library
     _mode = "emulated"
     return _mode
