@@ -139,15 +139,22 @@ class GraphAssertion:
             self._fail(f"expected only {', '.join(kinds)}; there are also {dict(others)}")
         return self
 
-    def _pick(self, what: Any) -> tuple[GraphTopology, list[Node]]:
-        """The nodes that are meant, and the graph that has them: the outermost one that does."""
+    def _pick(self, wanted: tuple[Any, ...]) -> list[tuple[GraphTopology, list[Node]]]:
+        """The nodes that are meant, and the graph that has them: one that has all, else the outermost that has each."""
         __tracebackhide__ = True
-        for level in self.topology.walk():
-            found = matching(level.nodes, what)
-            if found:
-                return level, found
-        self._fail(f"expected a node {what!r}; there is none")
-        raise AssertionError  # not reached: _fail raises
+        levels = list(self.topology.walk())
+        for level in levels:
+            found = [matching(level.nodes, what) for what in wanted]
+            if all(found):
+                return [(level, nodes) for nodes in found]
+        picked = []
+        for what in wanted:
+            where = next(((level, nodes) for level in levels if (nodes := matching(level.nodes, what))), None)
+            if where is None:
+                self._fail(f"expected a node {what!r}; there is none")
+            else:
+                picked.append(where)
+        return picked
 
     def ordered(self, *nodes: Any) -> GraphAssertion:
         """Assert that nodes are ordered as they are given: each precedes the next in every replay.
@@ -163,7 +170,7 @@ class GraphAssertion:
             A pair is not ordered, or ordered the other way; or a name means no node.
         """
         __tracebackhide__ = True
-        picked = [self._pick(what) for what in nodes]
+        picked = self._pick(nodes)
         for (level, before), (other, after) in itertools.pairwise(picked):
             if level is not other:
                 self._fail(
@@ -194,7 +201,7 @@ class GraphAssertion:
             A pair is ordered; or a name means no node.
         """
         __tracebackhide__ = True
-        picked = [(level, node) for level, found in map(self._pick, nodes) for node in found]
+        picked = [(level, node) for level, found in self._pick(nodes) for node in found]
         for i, (level, a) in enumerate(picked):
             for other, b in picked[i + 1 :]:
                 if level is other and a.id != b.id and level.ordered(a.id, b.id):
