@@ -79,7 +79,7 @@ def no_device() -> Missing:
         return Missing(
             "dpctl sees no device: the OpenCL CPU runtime of the wheel intel-opencl-rt is installed but not registered "
             "(pip runs no post-install step)",
-            "Before Python starts: export OCL_ICD_FILENAMES=<site>/libintelocl.so ONEAPI_DEVICE_SELECTOR='*:cpu'; or call "
+            f"Before Python starts: export OCL_ICD_FILENAMES={library} ONEAPI_DEVICE_SELECTOR='*:cpu'; or call "
             "graphcap.backends.xpu.register_opencl_cpu() before the first device query.",
             installed=True,
         )
