@@ -328,7 +328,7 @@ if _MISSING is None:
                 _json({"ok": not failures, "failures": [{"file": f, "failure": text} for f, text in failures]})
             else:
                 for file, text in failures:
-                    _out().print(f"{file}: {text}", markup=False)
+                    _out().print(tables.clean(f"{file}: {text}"), markup=False)
                 if not failures:
                     _out().print("ok")
             if failures:
