@@ -414,7 +414,17 @@ class CachingAllocator(AllocatorCore):
         """
         with Exclusive(self, "restore"):
             pool = self._pool_at_rest("restore", saved.pool_id)
-            return _checkpoint.restore(pool, saved, self._live, self._tally)
+            result = _checkpoint.restore(pool, saved, self._live, self._tally)
+            history = self._store.history
+            if history is not None:
+                frames = caller_frames(self._depth)
+                for block in result.taken:
+                    for action in ("free_requested", "free_completed"):
+                        history.add(action, block.ptr, block.requested, block.stream, pool.id, frames)
+                for address in sorted(result.recreated):
+                    block = result.live[address]
+                    history.add("alloc", address, block.requested, block.stream, pool.id, frames)
+            return result
 
     def check_live(self, pool_id: MempoolId, pointers: Collection[int]) -> bool:
         """Say whether exactly the blocks at `pointers` are handed out from a pool (S-C43).

@@ -63,11 +63,14 @@ class RestoreResult:
         Address -> block of everything handed out now.
     recreated
         Of these, the addresses whose blocks are new objects: the caller frees them.
+    taken
+        Blocks that were taken back from whoever holds them; to free one does nothing.
     """
 
     freed: frozenset[int]
     live: dict[int, Block]
     recreated: frozenset[int]
+    taken: tuple[Block, ...]
 
 
 def take(pool: Pool, token: object) -> PoolCheckpoint:
@@ -114,6 +117,7 @@ def restore(pool: Pool, saved: PoolCheckpoint, token: object, device: Tally) -> 
     freed: set[int] = set()
     live: dict[int, Block] = {}
     recreated: set[int] = set()
+    taken: list[Block] = []
     for segment in pool.segments.values():
         present = {}
         for block in segment.blocks():
@@ -143,8 +147,9 @@ def restore(pool: Pool, saved: PoolCheckpoint, token: object, device: Tally) -> 
                 pool.tally.add_block(block.size, block.requested)
         for block in present.values():
             block.kill(RETIRED)
+            taken.append(block)
         _link(segment, chain)
-    return RestoreResult(frozenset(freed), live, frozenset(recreated))
+    return RestoreResult(frozenset(freed), live, frozenset(recreated), tuple(taken))
 
 
 def _revive(block: Block, old: SavedBlock, token: object) -> None:

@@ -244,6 +244,12 @@ class AllocatorCore:
         if block is None:
             block = self._find_room(pool, nbytes, rounded, stream, frames)
             lists = block.segment.lists
+            if self._guard is not None and not block.poisoned:
+                try:
+                    self._guard.poison(block, self._open_captures > 0)
+                except BaseException:
+                    lists.insert(block)
+                    raise
         lists.cut(block, rounded, self._options)
         if self._guard is None and not lists.pool.no_split:
             block.home = lists.home(rounded)

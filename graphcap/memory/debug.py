@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Final
 
 from graphcap.errors import PoolStateError
@@ -17,6 +18,7 @@ RED_ZONE: Final = 0xFA
 """Value of every byte between the end of a request and the end of its block."""
 FRAMES_KEPT: Final = 8
 """Caller frames kept of each allocation and free."""
+_FREES_REMEMBERED: Final = 10_000
 RED_ZONE_BYTES: Final = 256
 """Least length of a red zone."""
 
@@ -38,7 +40,8 @@ class BlockGuard:
     """
 
     def __init__(self, source: SegmentSource) -> None:
-        self._source = source
+        self._freed: deque[tuple[int, int, Frames, Frames]] = deque(maxlen=_FREES_REMEMBERED)
+        """Latest frees: address, size, where allocated, where freed."""
         self.padding = RED_ZONE_BYTES if isinstance(source, MemoryAccess) else 0
         """Bytes added to every request."""
 
@@ -58,9 +61,19 @@ class BlockGuard:
             block.poisoned = False
             raise PoolStateError(
                 f"hand out the free memory at 0x{block.ptr:x} ({block.size} bytes)",
-                f"byte {offset} was written to after the memory was freed (last freed at {place(block.freed_at)})",
+                f"0x{block.ptr + offset:x} was written to after the memory was freed{self._last_owner(block.ptr + offset)}",
                 "Look for work that uses an array after its last reference is gone, or for a missing record_stream().",
             )
+
+    def _last_owner(self, address: int) -> str:
+        """Say which block was freed last at an address, as far as remembered."""
+        for ptr, size, allocated_at, freed_at in reversed(self._freed):
+            if ptr <= address < ptr + size:
+                return (
+                    f": byte {address - ptr} of a block of {size} bytes, allocated at {place(allocated_at)}, "
+                    f"freed at {place(freed_at)}"
+                )
+        return ""
 
     def arm(self, block: Block, capturing: bool) -> None:
         """Write the red zone of a block that is handed out."""
@@ -92,9 +105,11 @@ class BlockGuard:
                 )
 
     def poison(self, block: Block, capturing: bool) -> None:
-        """Overwrite a block that has just been freed."""
+        """Overwrite a free block: one that has just been freed, or a new segment."""
         access = self._access(block, capturing)
         block.guarded = False
+        if block.freed_at:
+            self._freed.append((block.ptr, block.size, block.allocated_at, block.freed_at))
         if access is not None:
             access.fill(block.ptr, block.size, POISON, block.stream)
             block.poisoned = True

@@ -364,7 +364,7 @@ class AllocatorMachine(RuleBasedStateMachine):
 
 
 TestAllocatorMachine = AllocatorMachine.TestCase
-TestAllocatorMachine.settings = settings(max_examples=300, stateful_step_count=50)
+TestAllocatorMachine.settings = settings(max_examples=200, stateful_step_count=50)
 
 
 class DeepMachine(AllocatorMachine):
