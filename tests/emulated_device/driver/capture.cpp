@@ -100,7 +100,7 @@ CUresult captured_event(Event& event) {
     return CUDA_ERROR_CAPTURED_EVENT;
 }
 
-CUresult synchronise_device(Context& context) {
+CUresult whole_context(Context& context) {
     CUresult result = CUDA_SUCCESS;
     for (const auto& capture : state().captures) {
         const bool concerned = std::any_of(capture->streams.begin(), capture->streams.end(),
@@ -109,6 +109,11 @@ CUresult synchronise_device(Context& context) {
         invalidate(*capture);
         result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
+    return result;
+}
+
+CUresult synchronise_device(Context& context) {
+    const CUresult result = whole_context(context);
     return result ? result : unsafe_call();
 }
 

@@ -32,6 +32,8 @@ CUresult wait_event(Stream& stream, Event& event, unsigned flags);
 CUresult record_event(Event& event, Stream& stream, unsigned flags);
 // 907 for an event whose last record was inside a capture.
 CUresult captured_event(Event& event);
+// Work that concerns all streams of a context: 900 while any of them captures, whatever the mode (S-D16, E-19).
+CUresult whole_context(Context& context);
 // Device- or context-wide synchronisation (E-19).
 CUresult synchronise_device(Context& context);
 

@@ -69,7 +69,11 @@ bool in_bounds(const Side& side, const CUDA_MEMCPY3D& p) {
     return !side.device;  // the program's own memory: its own business
 }
 
-bool known(const Side& side) { return !side.device || memory::containing(side.first); }
+// The same, of memory that an allocation node may still have to give.
+bool known(const Side& side) { return !side.device || memory::planned(side.first); }
+bool planned(const Side& side, const CUDA_MEMCPY3D& p) {
+    return memory::planned(side.first) ? memory::planned(side.first, extent(side, p)) : !side.device;
+}
 
 }  // namespace
 
@@ -146,7 +150,7 @@ CUresult copy(const CUDA_MEMCPY3D& parameters, Context* context, Ref<Operation>&
     emulator::copy::Side source, target;
     if (const CUresult error = emulator::copy::sides(parameters, source, target)) return error;
     if (!emulator::copy::known(source) || !emulator::copy::known(target)) return CUDA_ERROR_INVALID_VALUE;
-    if (check_ranges && (!emulator::copy::in_bounds(source, parameters) || !emulator::copy::in_bounds(target, parameters)))
+    if (check_ranges && (!emulator::copy::planned(source, parameters) || !emulator::copy::planned(target, parameters)))
         return CUDA_ERROR_INVALID_VALUE;
     auto operation = make<CopyOperation>();
     operation->parameters = parameters;
@@ -162,8 +166,8 @@ CUresult fill(const CUDA_MEMSET_NODE_PARAMS& given, Context* context, Ref<Operat
     if (p.width > (size_t{1} << 40) || p.height > (size_t{1} << 20) || p.pitch > (size_t{1} << 40)) return CUDA_ERROR_INVALID_VALUE;
     if (p.dst % p.elementSize) return CUDA_ERROR_INVALID_VALUE;
     if (p.height > 1 && p.pitch < p.width * p.elementSize) return CUDA_ERROR_INVALID_VALUE;
-    if (!memory::containing(p.dst)) return CUDA_ERROR_INVALID_VALUE;
-    if (check_ranges && !memory::covered(p.dst, (p.height - 1) * p.pitch + p.width * p.elementSize)) return CUDA_ERROR_INVALID_VALUE;
+    if (!memory::planned(p.dst)) return CUDA_ERROR_INVALID_VALUE;
+    if (check_ranges && !memory::planned(p.dst, (p.height - 1) * p.pitch + p.width * p.elementSize)) return CUDA_ERROR_INVALID_VALUE;
     auto operation = make<FillOperation>();
     operation->parameters = p;
     operation->context = context;

@@ -128,13 +128,14 @@ const Name* find(CUresult code) {
     return nullptr;
 }
 
-// "CUDA_ERROR_INVALID_VALUE" -> "invalid value"
+// "CUDA_ERROR_INVALID_VALUE" -> "invalid value (CUDA_ERROR_INVALID_VALUE)"
 const char* text_of(const Name& entry) {
     static auto* texts = new std::map<int, std::string>;
     std::string& text = (*texts)[entry.code];
     if (text.empty()) {
         text = entry.code == CUDA_SUCCESS ? "no error" : std::strncmp(entry.name, "CUDA_ERROR_", 11) ? entry.name : entry.name + 11;
         for (char& c : text) c = c == '_' ? ' ' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+        if (entry.code != CUDA_SUCCESS) text += std::string(" (") + entry.name + ")";
     }
     return text.c_str();
 }

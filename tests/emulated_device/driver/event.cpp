@@ -72,6 +72,41 @@ CALL(cuStreamWaitEvent, context, stream_handle) {
     return capture::wait_event(*stream, *event, flags);
 } END_CALL
 
+// S-D16: not while any stream of the context captures.
+CUresult CUDAAPI cuCtxRecordEvent(CUcontext context_handle, CUevent handle) CALL(cuCtxRecordEvent, context, nullptr) {
+    Event* event;
+    if (const CUresult error = resolve_event(handle, event)) return error;
+    Context* context = state().contexts.find(context_handle);
+    if (!context || event->context != context) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult refused = capture::whole_context(*context)) return refused;
+    auto marker = make<Work>();
+    marker->operation = make<EmptyOperation>();
+    marker->stamped = event->timed();
+    for (Stream* stream : context->streams) scheduler::depend(*marker, stream->tail);
+    scheduler::submit(*context->legacy, marker);
+    event->capture = {};
+    event->frontier.clear();
+    event->work = marker;
+    return CUDA_SUCCESS;
+} END_CALL
+
+CUresult CUDAAPI cuCtxWaitEvent(CUcontext context_handle, CUevent handle) CALL(cuCtxWaitEvent, context, nullptr) {
+    Event* event;
+    if (const CUresult error = resolve_event(handle, event)) return error;
+    Context* context = state().contexts.find(context_handle);
+    if (!context) return CUDA_ERROR_INVALID_HANDLE;
+    if (const CUresult refused = capture::whole_context(*context)) return refused;
+    if (const CUresult captured = capture::captured_event(*event)) return captured;
+    if (!event->work || event->work->done) return CUDA_SUCCESS;
+    for (Stream* stream : context->streams) {
+        auto waiting = make<Work>();
+        waiting->operation = make<EmptyOperation>();
+        scheduler::depend(*waiting, event->work);
+        scheduler::submit(*stream, waiting);
+    }
+    return CUDA_SUCCESS;
+} END_CALL
+
 CUresult CUDAAPI cuEventQuery(CUevent handle) CALL(cuEventQuery, context, nullptr) {
     Event* event;
     if (const CUresult error = resolve_event(handle, event)) return error;

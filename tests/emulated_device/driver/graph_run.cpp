@@ -55,6 +55,14 @@ void start(const Ref<Launch>& launch) {
     for (unsigned root : launch->plan->roots) step_ready(frame, root);
 }
 
+void release(Launch& launch) {
+    const Ref<Executable> executable = std::move(launch.executable);
+    if (executable && executable->last.get() == &launch) executable->last = {};
+    launch.executable = {};
+    launch.records.clear();
+    launch.waits.clear();
+}
+
 bool enter_conditional(const Ref<Frame>& frame, unsigned step) {
     const Step& node = frame->plan->steps[step];
     const auto& operation = static_cast<const ConditionalOperation&>(*node.operation);

@@ -183,6 +183,23 @@ bool covered(uintptr_t start, size_t bytes) {
     return allocation && bytes <= allocation->bytes - (start - allocation->start);
 }
 
+namespace {
+const GraphAllocation* graph_range(uintptr_t address) {
+    auto next = tables().graph.upper_bound(address);
+    if (next == tables().graph.begin()) return nullptr;
+    const GraphAllocation* candidate = std::prev(next)->second;
+    return address - candidate->address < candidate->bytes ? candidate : nullptr;
+}
+}  // namespace
+
+bool planned(uintptr_t address) { return containing(address) || graph_range(address); }
+
+bool planned(uintptr_t start, size_t bytes) {
+    if (containing(start)) return covered(start, bytes);
+    const GraphAllocation* range = graph_range(start);
+    return range && bytes <= range->bytes - (start - range->address);
+}
+
 bool overlaps(uintptr_t start, size_t bytes) {
     const auto next = tables().allocations.lower_bound(start);
     return containing(start) || (next != tables().allocations.end() && next->first < start + bytes);

@@ -42,6 +42,9 @@ void release(uintptr_t start);
 Allocation* containing(uintptr_t address);
 Allocation* at(uintptr_t start);
 bool covered(uintptr_t start, size_t bytes);
+// As `containing` and `covered`, but what an allocation node will give counts too: good enough to build a node with.
+bool planned(uintptr_t address);
+bool planned(uintptr_t start, size_t bytes);
 bool overlaps(uintptr_t start, size_t bytes);
 bool in_arena(uintptr_t address);
 size_t live_count(Space space);

@@ -144,7 +144,8 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) CALL(cuDe
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) CALL(cuMemPoolCreate, initialised, nullptr) {
     if (!out || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
-    if (properties->handleTypes || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+    constexpr auto none = CU_MEM_HANDLE_TYPE_NONE, file = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    if ((properties->handleTypes != none && properties->handleTypes != file) || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
     if (!device_at(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
     auto pool = make<Pool>();
     pool->device = properties->location.id;
@@ -204,6 +205,17 @@ CALL(cuMemPoolGetAccess, initialised, nullptr) {
         *out = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
     else
         *out = found == pool->access.end() ? CU_MEM_ACCESS_FLAGS_PROT_NONE : found->second;
+    return CUDA_SUCCESS;
+} END_CALL
+
+// What leaves the process is the allocation's number; nothing here takes it in again.
+CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData* out, CUdeviceptr pointer)
+CALL(cuMemPoolExportPointer, context, nullptr) {
+    if (const CUresult refused = capture::unsafe_call()) return refused;  // evidence 2
+    const memory::Allocation* allocation = memory::at(pointer);
+    if (!out || !allocation || !allocation->pool || !allocation->pool->properties.handleTypes) return CUDA_ERROR_INVALID_VALUE;
+    std::memset(out, 0, sizeof *out);
+    std::memcpy(out->reserved, &allocation->id, sizeof allocation->id);
     return CUDA_SUCCESS;
 } END_CALL
 

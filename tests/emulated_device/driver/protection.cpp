@@ -56,6 +56,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         return;
     }
     ::signal(signal, SIG_DFL);  // the access is repeated and ends the process
+    if (info->si_code <= 0) raise(signal);  // sent by somebody: there is no access to repeat
 }
 
 void key_rights(int key, unsigned rights) { pkey_set(key, rights); }

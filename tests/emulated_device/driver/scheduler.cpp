@@ -220,9 +220,13 @@ void complete(const Ref<Work>& work) {
     work->successors.clear();
     --work->context->unfinished;
     --q.unfinished;
-    if (work->is_launch())  // one that never started, because of an earlier fault, still ends the records in it
-        for (auto& record : static_cast<Launch&>(*work).records)
+    if (work->is_launch()) {
+        auto& launch = static_cast<Launch&>(*work);
+        // One that never started, because of an earlier fault, still ends the records in it.
+        for (auto& record : launch.records)
             if (!record.second->done) complete(record.second);
+        graph_run::release(launch);
+    }
     for (auto& successor : successors) {
         if (successor.work)
             drop_predecessor(*successor.work);
