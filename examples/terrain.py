@@ -206,8 +206,17 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
+def check_device(device: str) -> None:
+    """Refuse a device that is not one, or is not usable here, before any work is done."""
+    try:
+        graphcap.current_stream(device)
+    except (graphcap.BackendError, ValueError) as error:
+        raise UserError(f"--device {device}: {error}") from None
+
+
 def run(options: argparse.Namespace) -> int:
     """Do what the command line asks."""
+    check_device(options.device)
     start, dx, dy = load(options.input)
     check_folder(options.out)
     # The explicit scheme is stable while kx + ky <= 1/2; a finer model takes shorter steps.
@@ -270,7 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run; tell what the user can mend in one line on stderr, with exit code 2."""
     try:
         return run(parse(arguments))
-    except (UserError, graphcap.BackendError, ValueError) as error:
+    except (UserError, graphcap.BackendError) as error:
         print(f"terrain: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
 
