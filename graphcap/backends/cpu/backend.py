@@ -78,9 +78,9 @@ class CPUBackend(Backend):
         return CPUBuffer(self, 0, block, nbytes)
 
     def array_namespace(self, device: int) -> Any:
-        from graphcap.backends.cpu import array  # the namespace is large, and only array users pay for it
+        import graphcap.backends.cpu.array as namespace  # it is large, and only array users pay for it
 
-        return array
+        return namespace
 
 
 cpu_backend: Callable[[], CPUBackend] = functools.cache(CPUBackend)

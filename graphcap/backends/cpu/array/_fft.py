@@ -14,7 +14,7 @@ from graphcap.backends.cpu.stream import CPUStream
 __all__: list[str] = []
 
 
-@recorded("fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft")
+@recorded("fft.fft fft.ifft fft.rfft fft.irfft fft.ihfft")
 def _one_axis(stream: CPUStream, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if kwargs.get("out") is not None:
         return record_function(stream, function, *args, **kwargs)
@@ -25,6 +25,7 @@ def _one_axis(stream: CPUStream, function: Callable[..., Any], *args: Any, **kwa
     return record_result(stream, function, given, options, reads, like, takes_out=True)
 
 
-@recorded("fft.fft2 fft.ifft2 fft.fftn fft.ifftn fft.rfft2 fft.irfft2 fft.rfftn fft.irfftn")
+@recorded("fft.hfft fft.fft2 fft.ifft2 fft.fftn fft.ifftn fft.rfft2 fft.irfft2 fft.rfftn fft.irfftn")
 def _several_axes(stream: CPUStream, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """With ``out`` NumPy's steps over the axes would write to it in between, and ``hfft`` would not write to it at all."""
     return record_function(stream, function, *args, **kwargs)

@@ -61,6 +61,8 @@ def set_item(stream: CPUStream, array: Array, key: Any, value: Any) -> None:
     if all(isinstance(part, _BASIC) and not isinstance(part, bool) for part in parts):
         _check_slices(parts)
         whole = (*parts, ...) if Ellipsis not in parts else parts
+        if type(given) is np.ndarray and given.ndim and type(data[key]) is not np.ndarray:
+            np.zeros(1, data.dtype)[0] = np.zeros(given.shape, given.dtype)  # NumPy's word on a scalar made of an array
         assign(stream, data[whole], given)
         return
     if not data.flags.writeable:

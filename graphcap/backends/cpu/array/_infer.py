@@ -17,7 +17,7 @@ import numpy as np
 from graphcap.backends.cpu.array._base import Array, empty, operands
 from graphcap.backends.cpu.array._copies import leaves, record_into
 from graphcap.backends.cpu.array._dispatch import name_of
-from graphcap.backends.cpu.array._memory import Plain, dense_strides
+from graphcap.backends.cpu.array._memory import Plain, dense_strides, same_strides
 from graphcap.backends.cpu.array._recording import record, refuse
 from graphcap.backends.cpu.array._ufuncs import target_of, tiny
 from graphcap.backends.cpu.stream import CPUStream
@@ -131,7 +131,8 @@ def record_result(
             return type(found)([make(item) for item in found])
         data = np.asarray(found)
         real = data.shape if shape is None else shape
-        out = empty(real, data.dtype, dense_strides(real, data.strides, data.itemsize), stream)
+        strides = same_strides(data) if shape is None else dense_strides(real, data.strides, data.itemsize)
+        out = empty(real, data.dtype, strides, stream)
         made.append(out)
         return out
 

@@ -29,8 +29,8 @@ __all__: list[str] = []
 @recorded("dot")
 def _dot(stream: CPUStream, function: Callable[..., Any], a: Any, b: Any, out: Any = None) -> Any:
     left, right = as_array(a, stream), as_array(b, stream)
-    if left.ndim == 0 or right.ndim == 0:
-        shape = left.shape + right.shape
+    if left.ndim == 0 or right.ndim == 0:  # NumPy's layout of a scaled array has no simple rule
+        return record_function(stream, np.dot, left, right, **({} if out is None else {"out": out}))
     else:
         core = 0 if right.ndim == 1 else -2
         if left.shape[-1] != right.shape[core]:
@@ -52,7 +52,7 @@ def _dot(stream: CPUStream, function: Callable[..., Any], a: Any, b: Any, out: A
 def _inner(stream: CPUStream, function: Callable[..., Any], a: Any, b: Any, /) -> Any:
     left, right = as_array(a, stream), as_array(b, stream)
     if left.ndim == 0 or right.ndim == 0:
-        return record_call(stream, np.multiply, (left, right), {})
+        return record_function(stream, np.inner, left, right)
     if left.shape[-1] != right.shape[-1]:
         raise ValueError(f"shapes {left.shape} and {right.shape} not aligned: the last axes differ")
     return record_shaped(stream, np.inner, (left, right), {}, left.shape[:-1] + right.shape[:-1])

@@ -193,7 +193,7 @@ def _where(stream: CPUStream, function: Callable[..., Any], condition: Any, /, *
     mask = as_array(condition, stream)
     weak = [value if type(value) in (int, float, complex) else as_array(value, stream) for value in choices]
     dtype = np.result_type(*weak)
-    one, other = (np.asarray(value, dtype) if type(value) in (int, float, complex) else value for value in weak)
+    one, other = (value if isinstance(value, np.ndarray) else np.asarray(value).astype(dtype) for value in weak)
     shape = np.broadcast_shapes(mask.shape, one.shape, other.shape)
     if mask.dtype != np.bool_ or dtype.hasobject:
         like = np.where(*[tiny(part) for part in (mask, one, other)])
@@ -234,6 +234,8 @@ def _take(
     if axis is None:
         data = operand(reshaped(stream, a if isinstance(a, Array) else data, -1), stream)
         axis = 0
+    if data.ndim == 0:
+        data = data.reshape(1)
     (place,) = axes_of(axis, data.ndim)
     shape = data.shape[:place] + index.shape + data.shape[place + 1 :]
     if index.size and not data.shape[place]:
@@ -292,7 +294,7 @@ def clipped(stream: CPUStream, a: Any, low: Any, high: Any, out: Any, kwargs: di
 
 
 @recorded(
-    "append pad tile resize block tril triu diag diagflat vander choose select take_along_axis kron meshgrid "
+    "append pad tile resize block tril triu diagflat vander choose select take_along_axis kron meshgrid "
     "packbits unpackbits ravel_multi_index unravel_index ix_ tril_indices_from triu_indices_from "
     "diag_indices_from"
 )

@@ -8,6 +8,7 @@ capture, and the graph needs no more of it than the program did; the graph's use
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from graphcap.backends.cpu.memory_view import PoolMemory
 from graphcap.backends.cpu.stream import CPUStream
 from graphcap.backends.streams import current_stream
 
-__all__ = ["Plain", "allocate", "current", "dense_strides", "is_managed"]
+__all__ = ["Plain", "allocate", "axes_by_stride", "current", "dense_strides", "is_managed", "same_strides"]
 
 Plain = np.ndarray[Any, Any]
 
@@ -43,7 +44,7 @@ def allocate(
     Parameters
     ----------
     strides
-        Of a dense array (see :func:`dense_strides`); C order if not given.
+        None negative, none overlapping; C order if not given. See :func:`dense_strides`, :func:`same_strides`.
 
     Raises
     ------
@@ -51,8 +52,11 @@ def allocate(
         The memory cannot be had.
     """
     nbytes = dtype.itemsize
-    for length in shape:
-        nbytes *= length
+    if strides is None or 0 in shape:
+        for length in shape:
+            nbytes *= length
+    else:
+        nbytes += sum((length - 1) * step for length, step in zip(shape, strides, strict=True))
     if nbytes == 0 or not is_managed(dtype):
         plain: Plain = np.empty(shape, dtype)
         if strides is not None:
@@ -66,7 +70,7 @@ def allocate(
 
 def dense_strides(shape: tuple[int, ...], like: tuple[int, ...], itemsize: int) -> tuple[int, ...] | None:
     """Strides of a dense array of `shape` whose axes lie in memory as those with the strides `like`; None for C order."""
-    axes = sorted(range(len(shape)), key=lambda axis: -abs(like[axis]))  # stable: ties keep C order
+    axes = axes_by_stride(like)
     if axes == list(range(len(shape))):
         return None
     strides = [0] * len(shape)
@@ -77,8 +81,27 @@ def dense_strides(shape: tuple[int, ...], like: tuple[int, ...], itemsize: int) 
     return tuple(strides)
 
 
+def axes_by_stride(strides: tuple[int, ...]) -> list[int]:
+    """The axes from outermost to innermost in memory, as NumPy's "K" order has them: a stride of 0 says nothing."""
+
+    def compare(one: int, other: int) -> int:
+        first, second = abs(strides[one]), abs(strides[other])
+        return 0 if first == 0 or second == 0 else second - first
+
+    return sorted(range(len(strides)), key=functools.cmp_to_key(compare))  # stable: ties keep C order
+
+
+def same_strides(data: Plain) -> tuple[int, ...] | None:
+    """Strides for an array laid out as `data`, with its gaps; dense where that cannot be written to. None for C order."""
+    if data.flags.c_contiguous or data.dtype.itemsize == 0:
+        return None
+    if min(data.strides) <= 0 or 0 in data.shape:
+        return dense_strides(data.shape, data.strides, data.itemsize)
+    return data.strides
+
+
 def _in_order(plain: Plain, strides: tuple[int, ...]) -> Plain:
-    axes = sorted(range(plain.ndim), key=lambda axis: -abs(strides[axis]))
+    axes = axes_by_stride(strides)
     dense = plain.reshape(tuple(plain.shape[axis] for axis in axes))
     ordered: Plain = dense.transpose(np.argsort(axes))
     return ordered

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphcap.backends.cpu.array import _dispatch
 from graphcap.backends.cpu.array._base import Array, known_operand, plain
-from graphcap.backends.cpu.array._memory import Plain
+from graphcap.backends.cpu.array._memory import Plain, is_managed
 from graphcap.backends.cpu.array._recording import check_readable
 
 __all__ = ["Protocols"]
@@ -69,12 +69,11 @@ class Protocols(Array):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        interface: dict[str, Any] = self._read("__array_interface__").__array_interface__
+        data = self._read("__array_interface__")
+        if not is_managed(data.dtype):
+            raise AttributeError("references have no array interface")  # NumPy goes on to __array__
+        interface: dict[str, Any] = data.__array_interface__
         return interface
-
-    @property
-    def __array_struct__(self) -> Any:
-        return self._read("__array_struct__").__array_struct__
 
     def __dlpack__(self, **options: Any) -> Any:
         return self._read("__dlpack__").__dlpack__(**options)

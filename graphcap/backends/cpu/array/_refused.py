@@ -23,13 +23,13 @@ _AFTER: Final = "Call it before or after the capture (after replay())."
 _GROUPS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "nonzero flatnonzero argwhere extract compress unique unique_all unique_counts unique_inverse unique_values "
-        "intersect1d union1d setdiff1d setxor1d trim_zeros bincount roots polydiv polymul linalg.lstsq in1d",
+        "intersect1d union1d setdiff1d setxor1d trim_zeros bincount roots poly polydiv polymul linalg.lstsq in1d",
         _SHAPE,
         _FULL,
     ),
     (
         "real_if_close emath.sqrt emath.log emath.log2 emath.log10 emath.logn emath.power emath.arccos emath.arcsin "
-        "emath.arctanh polyfit",
+        "emath.arctanh",
         _TYPE,
         f"Use the function of the main namespace on complex operands. {LAUNCH}",
     ),
@@ -38,6 +38,7 @@ _GROUPS: Final[tuple[tuple[str, str, str], ...]] = (
         _VALUE,
         f"{_AFTER} Or keep an array: xp.all(a == b).",
     ),
+    ("polyfit", "how well it is determined depends on values", LAUNCH),
     ("apply_along_axis apply_over_axes piecewise", _PYTHON, _KERNEL),
     ("array2string array_repr array_str save savetxt savez savez_compressed datetime_as_string", _FILE, _AFTER),
     (

@@ -315,7 +315,7 @@ def _bake(ufunc: np.ufunc, given: list[Any]) -> list[Any]:
 
 
 def _broadcast(arrays: list[Plain], targets: list[Plain | None], ufunc: np.ufunc) -> tuple[int, ...]:
-    shape = arrays[0].shape
+    shape: tuple[int, ...] = arrays[0].shape
     for data in arrays:
         if data.shape != shape:
             shape = _broadcast_shapes(arrays, ufunc)
@@ -335,8 +335,7 @@ def _broadcast(arrays: list[Plain], targets: list[Plain | None], ufunc: np.ufunc
 
 def _broadcast_shapes(arrays: list[Plain], ufunc: np.ufunc) -> tuple[int, ...]:
     try:
-        shape: tuple[int, ...] = tuple(np.broadcast_shapes(*[data.shape for data in arrays]))
-        return shape
+        return tuple(np.broadcast_shapes(*[data.shape for data in arrays]))
     except ValueError:
         shapes = " ".join(_text(data.shape) for data in arrays)
         raise ValueError(f"operands could not be broadcast together with shapes {shapes}") from None

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from graphcap.backends.cpu.array._base import Array, empty, operand, plain, view, wrap
+from graphcap.backends.cpu.array._base import Array, empty, operand, view, wrap
 from graphcap.backends.cpu.array._copies import record_copy
 from graphcap.backends.cpu.array._dispatch import recorded
-from graphcap.backends.cpu.array._memory import Plain
+from graphcap.backends.cpu.array._memory import Plain, axes_by_stride
 from graphcap.backends.cpu.array._ufuncs import as_array
 from graphcap.backends.cpu.stream import CPUStream
 
@@ -35,16 +35,26 @@ def _adopt(owning: Any, pool: Any, array: Any) -> Any:
 @recorded(
     "transpose permute_dims swapaxes moveaxis rollaxis squeeze expand_dims broadcast_to diagonal linalg.diagonal flip fliplr "
     "flipud rot90 matrix_transpose linalg.matrix_transpose array_split split hsplit vsplit dsplit unstack "
-    "lib.stride_tricks.sliding_window_view lib.stride_tricks.as_strided",
+    "lib.stride_tricks.sliding_window_view",
     "view",
 )
 def as_view(stream: CPUStream, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """A view of the first argument, whatever its name is."""
-    if args:
-        return viewed(args[0], lambda data: function(data, *args[1:], **kwargs))
-    name = next(iter(kwargs))
-    rest = {key: value for key, value in kwargs.items() if key != name}
-    return viewed(kwargs[name], lambda data: function(data, **rest))
+    rest = dict(kwargs)
+    array = args[0] if args else rest.pop(next(iter(kwargs)))
+    data = as_array(array, stream)
+    if data.ndim == 0 and isinstance(function(data, *args[1:], **rest), np.generic):
+        return copy_of(stream, data, data.dtype, None)  # where NumPy gives a scalar, which is a copy
+    return viewed(array, lambda plain: function(plain, *args[1:], **rest))
+
+
+@recorded("diag", "view of a matrix, node for a vector")
+def _diag(stream: CPUStream, function: Callable[..., Any], v: Any, k: int = 0) -> Any:
+    if as_array(v, stream).ndim == 2:
+        return viewed(v, lambda data: np.diag(data, k))
+    from graphcap.backends.cpu.array._infer import record_function  # needs views
+
+    return record_function(stream, np.diag, v, k)
 
 
 @recorded("atleast_1d atleast_2d atleast_3d", "view")
@@ -68,14 +78,18 @@ def _real(stream: CPUStream, function: Callable[..., Any], val: Any) -> Any:
 def _imag(stream: CPUStream, function: Callable[..., Any], val: Any) -> Any:
     if _is_complex(val):
         return viewed(val, np.imag)
-    from graphcap.backends.cpu.array._creation import zeros  # needs this module
+    return viewed(np.zeros_like(val), _read_only)  # zeros_like is dispatched: a node
 
-    data = operand(val, stream)
-    return zeros(np.shape(data), np.asarray(data).dtype)
+
+def _read_only(data: Plain) -> Plain:
+    found: Plain = data.view()
+    found.flags.writeable = False
+    return found
 
 
 def _is_complex(value: Any) -> bool:
-    return isinstance(value, (Array, np.ndarray)) and plain(value).dtype.kind == "c"
+    data = value.graphcap_data if isinstance(value, Array) else np.asarray(value)
+    return bool(data.dtype.kind == "c")
 
 
 @recorded("reshape", "view where NumPy gives one, else node")
@@ -95,13 +109,16 @@ def _reshape(
 
 @recorded("ravel", "view where NumPy gives one, else node")
 def _ravel(stream: CPUStream, function: Callable[..., Any], a: Any, order: str = "C") -> Any:
+    source = a if isinstance(a, Array) else as_array(a, stream)
     data = as_array(a, stream)
+    if order == "A":
+        order = "F" if data.flags.f_contiguous and not data.flags.c_contiguous else "C"
     if order == "K":
-        axes = sorted(range(data.ndim), key=lambda axis: -abs(data.strides[axis]))
-        if all(stride >= 0 for stride in data.strides):
-            a = viewed(a if isinstance(a, Array) else data, lambda plain: plain.transpose(axes))
-        order = "C"
-    return reshaped(stream, a, -1, order, None)
+        axes = axes_by_stride(data.strides)
+        source = viewed(source, lambda plain: plain.transpose(axes))
+        data, order = as_array(source, stream), "C"
+    whole = data.flags.f_contiguous if order == "F" else data.flags.c_contiguous
+    return reshaped(stream, source, -1, order, None if whole else True)
 
 
 def reshaped(stream: CPUStream, array: Any, shape: Any, order: str = "C", copy: bool | None = None) -> Any:
