@@ -191,6 +191,8 @@ class Graph:
             self.reset()
         except Exception as second:
             add_note(error, f"then throwing the capture away failed too: {second}")
+            for note in getattr(second, "__notes__", ()):
+                add_note(error, note)
         for hook in framework_hooks(self._name):
             explained = hook.explain(error)
             if explained is not None:
