@@ -77,7 +77,7 @@ def label_lines(node: Node) -> list[str]:
     if "value" in params and node.kind is NodeKind.MEMSET:
         words.append(f"= {params['value']}")
     lines = [" ".join([head, *words])]
-    if node.name:
+    if node.name and node.name != str(node.kind):
         lines.append(short_name(node.name) if node.kind is NodeKind.HOST else node.name[:60])
     if node.graphs:
         lines.append(", ".join(node.graphs[:3]) + (" …" if len(node.graphs) > 3 else ""))

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphcap.dot.names import demangle
 from graphcap.inspection.load import GraphLike, load
-from graphcap.topology import GraphTopology, Node
+from graphcap.topology import GraphTopology, Node, NodeKind
 from graphcap.topology._order import Adjacency, order_and_levels
 
 __all__ = ["canonical", "disagreements", "topologies_agree"]
@@ -26,12 +26,22 @@ def canonical(value: Any) -> Any:
     return value if value or isinstance(value, float) else None
 
 
+_NAME = "\0name"  # stands among the parameters for a node's name
+
+
+def _name(node: Node) -> str:
+    return "" if node.name == node.kind.value else demangle(node.name)  # "memcpy" names no memcpy
+
+
 def _told(levels: Iterable[GraphTopology]) -> dict[str, set[str]]:
-    """Kind -> the parameters that this side tells of any node of the kind."""
+    """Kind -> the parameters that this side tells of any node of the kind; and whether it tells names."""
     told: dict[str, set[str]] = {}
     for level in levels:
         for node in level.nodes:
-            told.setdefault(str(node.kind), set()).update(node.params)
+            known = told.setdefault(str(node.kind), set())
+            known.update(node.params)
+            if _name(node) or node.kind is NodeKind.KERNEL:  # every format tells kernels' names
+                known.add(_NAME)
     return told
 
 
@@ -48,7 +58,7 @@ def _colours(graph: GraphTopology, shared: dict[str, set[str]], palette: dict[An
         colour(
             (
                 str(node.kind),
-                demangle(node.name),
+                _name(node) if _NAME in shared.get(str(node.kind), ()) else "",
                 len(node.graphs),
                 tuple((key, canonical(node.params.get(key))) for key in sorted(shared.get(str(node.kind), ()))),
             )
@@ -107,7 +117,7 @@ def _level(live: GraphTopology, read: GraphTopology, shared: dict[str, set[str]]
 def disagreements(live: GraphLike, read: GraphLike) -> list[str]:
     """Return what two topologies disagree in; empty where they agree.
 
-    Compared are kinds, names (demangled), edges with their kinds and ports, nested graphs, and the parameters that both
+    Compared are kinds, names (demangled; of kernels always, of others where both sides tell names), edges with their kinds and ports, nested graphs, and the parameters that both
     sides tell of a kind of node (addresses too: a graph and its own dump share them). Ids, graph names and the order of
     nodes are not: producers number as they like.
 

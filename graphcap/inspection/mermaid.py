@@ -9,7 +9,8 @@ from graphcap.topology import GraphTopology, NodeKind
 __all__ = ["to_mermaid"]
 
 _ENTITIES = str.maketrans(
-    {char: f"#{ord(char)};" for char in '"#&<>;|{}[]()`\\'} | {chr(i): " " for i in (*range(32), *range(127, 160), 0x2028, 0x2029)}
+    {char: f"#{ord(char)};" for char in '"#&<>;|{}[]()`\\'}
+    | {chr(i): " " for i in (*range(32), *range(127, 160), 0x2028, 0x2029)}
 )
 _SHAPES = {NodeKind.CONDITIONAL: ('{"', '"}'), NodeKind.CHILD_GRAPH: ('[["', '"]]'), NodeKind.EMPTY: ('("', '")')}
 
