@@ -184,7 +184,8 @@ def in_place(values: Values, rng: random.Random) -> Any:
     elif kind == 3:
         a **= 2
     else:
-        a[rng.choice(KEYS)] += b
+        # Not a single item: NumPy makes a scalar of it, which has no in-place rules, and this namespace a 0-d array.
+        a[rng.choice(KEYS[:4] + KEYS[6:11])] += b
     return a
 
 

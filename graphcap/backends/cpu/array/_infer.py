@@ -40,9 +40,11 @@ Maker = Callable[[Plain], Plain]
 
 def ones_like(data: Plain) -> Plain:
     """A stand-in of ones (of zeros for integers, so that it holds valid indices)."""
-    stand_in: Plain = np.empty_like(data)
+    broadcast = [step == 0 and length > 1 for step, length in zip(data.strides, data.shape, strict=True)]
+    narrow = data[tuple([slice(None, 1) if one else slice(None) for one in broadcast])]
+    stand_in: Plain = np.empty_like(narrow)
     stand_in[...] = np.ones((), data.dtype) if data.dtype.kind in "fc" else np.zeros((), data.dtype)
-    return stand_in
+    return np.broadcast_to(stand_in, data.shape) if any(broadcast) else stand_in  # as in tiny()
 
 
 def identity_like(data: Plain) -> Plain:

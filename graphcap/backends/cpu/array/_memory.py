@@ -8,7 +8,6 @@ capture, and the graph needs no more of it than the program did; the graph's use
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -82,13 +81,8 @@ def dense_strides(shape: tuple[int, ...], like: tuple[int, ...], itemsize: int) 
 
 
 def axes_by_stride(strides: tuple[int, ...]) -> list[int]:
-    """The axes from outermost to innermost in memory, as NumPy's "K" order has them: a stride of 0 says nothing."""
-
-    def compare(one: int, other: int) -> int:
-        first, second = abs(strides[one]), abs(strides[other])
-        return 0 if first == 0 or second == 0 else second - first
-
-    return sorted(range(len(strides)), key=functools.cmp_to_key(compare))  # stable: ties keep C order
+    """The axes from outermost to innermost in memory, as NumPy's "K" order has them (stable: ties keep C order)."""
+    return sorted(range(len(strides)), key=lambda axis: -abs(strides[axis]))
 
 
 def same_strides(data: Plain) -> tuple[int, ...] | None:

@@ -46,14 +46,21 @@ def without_elements(dtype: np.dtype[Any]) -> Plain:
 def tiny(data: Plain) -> Plain:
     """A stand-in of ones: the axes of `data` in the same memory order, each at most two long."""
     shape = tuple([min(length, 2) for length in data.shape])
+    if 0 in data.strides and data.size > 1:  # broadcast axes stay so: NumPy takes no memory order from them
+        narrow = tuple([1 if step == 0 else length for length, step in zip(shape, data.strides, strict=True)])
+        return np.broadcast_to(_ones(narrow, data), shape)
+    return _ones(shape, data)
+
+
+def _ones(shape: tuple[int, ...], data: Plain) -> Plain:
     strides = dense_strides(shape, data.strides, data.itemsize)
     stand_in: Plain = np.empty(shape, data.dtype)
     if strides is not None:
         stand_in = np.ndarray(shape, data.dtype, stand_in, 0, strides)
-    if data.dtype.kind not in "VSUT":
-        stand_in[...] = np.ones((), data.dtype) if data.dtype.kind not in "mM" else np.zeros((), data.dtype)
-    elif stand_in.size:
+    if data.dtype.kind in "VSUTmM":
         stand_in[...] = np.zeros((), data.dtype)
+    else:
+        stand_in[...] = np.ones((), data.dtype)
     return stand_in
 
 

@@ -78,7 +78,7 @@ def _real(stream: CPUStream, function: Callable[..., Any], val: Any) -> Any:
 def _imag(stream: CPUStream, function: Callable[..., Any], val: Any) -> Any:
     if _is_complex(val):
         return viewed(val, np.imag)
-    return viewed(np.zeros_like(val), _read_only)  # zeros_like is dispatched: a node
+    return viewed(np.zeros_like(val, order="A"), _read_only)  # zeros_like is dispatched: a node
 
 
 def _read_only(data: Plain) -> Plain:
