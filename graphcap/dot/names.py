@@ -62,7 +62,7 @@ def _without_brackets(text: str) -> str | None:
 
 
 @lru_cache(maxsize=16384)
-def short_name(name: str, limit: int = 40) -> str:
+def short_name(name: str, limit: int = 34) -> str:
     """Return the function's own name without namespace, template arguments and parameters.
 
     Parameters

@@ -18,7 +18,7 @@ from graphcap.topology import GraphTopology, Node, is_address
 __all__ = ["LIBRARY", "to_html"]
 
 LIBRARY = "cytoscape-3.35.0.min.js"
-_WIDE, _HIGH, _APART = 190, 82, 120  # pixels: column, row, gap between graphs
+_WIDE, _HIGH, _APART = 226, 82, 120  # pixels: column, row, gap between graphs
 
 
 @lru_cache(maxsize=2)
