@@ -7,6 +7,7 @@ Importing this package loads no device library and takes no device context.
 """
 
 from graphcap import interop as interop
+from graphcap._callables import GraphedCallable, make_graphed_callable
 from graphcap._capture import capture
 from graphcap._device import current_stream, synchronize
 from graphcap._graph import Graph
@@ -59,6 +60,7 @@ __all__ = [
     "GraphCaptureMode",
     "GraphImplArgs",
     "GraphImplInterface",
+    "GraphedCallable",
     "MemPool",
     "MempoolId",
     "MempoolId_t",
@@ -75,6 +77,7 @@ __all__ = [
     "graph_pool_handle",
     "has_graph_impl",
     "known_backends",
+    "make_graphed_callable",
     "memory_snapshot",
     "memory_stats",
     "register_graph_impl",

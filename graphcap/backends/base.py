@@ -14,7 +14,7 @@ import abc
 import contextlib
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -184,6 +184,28 @@ class Backend(abc.ABC):
         """A module of arrays whose work is captured by this backend."""
         raise UnsupportedError(self.name, "array_namespace()", "array_namespace")
 
+    # -- arrays, as graphed callables and bound inputs handle them --------------------------------------------------
+
+    def array_key(self, value: Any) -> Hashable | None:
+        """What must be equal for one array to take another's place: shape and dtype; ``None`` if `value` is no array.
+
+        A backend extends this by the array types of its device; a :class:`Buffer` is an array of bytes everywhere.
+        """
+        return (value.nbytes, "bytes") if isinstance(value, _buffer_type()) else None
+
+    def clone_array(self, value: Any, stream: Stream) -> Any:
+        """A new array of the device with the contents of `value`, copied in stream order."""
+        return stream.save(value)
+
+    def load_array(self, target: Any, value: Any, stream: Stream) -> None:
+        """Copy `value` into `target` in stream order, unless they are the same memory."""
+        if target is not value and target.ptr != value.ptr:
+            stream.copy(target, value)
+
+    def result_array(self, value: Any, stream: Stream, like: Any) -> Any:
+        """A copy of a result for the caller, in stream order; where there is a choice, of the sort of `like`."""
+        return self.clone_array(value, stream)
+
     def foreign_current_stream(self, device: int) -> Stream | None:
         """The stream that a framework made current by its own means, or ``None``; asked before the thread's stack."""
         for hook in framework_hooks(self.name):
@@ -191,6 +213,12 @@ class Backend(abc.ABC):
             if found is not None:
                 return found
         return None
+
+
+def _buffer_type() -> type[Buffer]:
+    from graphcap.backends.buffer import Buffer  # a module of this layer that itself needs this one
+
+    return Buffer
 
 
 class FrameworkHook(Protocol):
@@ -216,13 +244,12 @@ class FrameworkHook(Protocol):
 
 @dataclass
 class _HookEntry:
-    backend: str
     module: str
     target: str
     hook: FrameworkHook | None = None
 
 
-_hooks: list[_HookEntry] = []
+_hooks: dict[str, list[_HookEntry]] = {}
 
 
 def register_framework_hook(backend: str, module: str, target: str) -> None:
@@ -238,14 +265,17 @@ def register_framework_hook(backend: str, module: str, target: str) -> None:
     target
         ``"package.module:attribute"`` of the :class:`FrameworkHook` object.
     """
-    entry = _HookEntry(backend.upper(), module, target)
-    if all((known.backend, known.target) != (entry.backend, entry.target) for known in _hooks):
-        _hooks.append(entry)
+    entries = _hooks.setdefault(backend.upper(), [])
+    if all(known.target != target for known in entries):
+        entries.append(_HookEntry(module, target))
 
 
 def framework_hooks(backend: str) -> Sequence[FrameworkHook]:
     """The hooks of the frameworks that are imported by now, for a backend."""
-    return [hook for entry in _hooks if entry.backend == backend for hook in _loaded(entry)]
+    entries = _hooks.get(backend)
+    if entries is None:  # the usual case on the replay path
+        return ()
+    return [hook for entry in entries for hook in _loaded(entry)]
 
 
 def _loaded(entry: _HookEntry) -> Iterator[FrameworkHook]:

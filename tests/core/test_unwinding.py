@@ -265,8 +265,8 @@ class _Hook:
 @pytest.fixture
 def hook(monkeypatch: pytest.MonkeyPatch) -> _Hook:
     found = _Hook()
-    entry = base._HookEntry("CPU", "sys", "unused:unused", found)
-    monkeypatch.setattr(base, "_hooks", [entry])
+    entry = base._HookEntry("sys", "unused:unused", found)
+    monkeypatch.setattr(base, "_hooks", {"CPU": [entry]})
     return found
 
 

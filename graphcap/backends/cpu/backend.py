@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
+
+import numpy as np
 
 from graphcap.backends.base import Backend, BackendStatus, Capabilities
 from graphcap.backends.buffer import Buffer
@@ -76,6 +78,26 @@ class CPUBackend(Backend):
             raise ValueError(f"allocate({nbytes}): the size must not be negative.")
         block = self._allocator.allocate(nbytes, stream.handle) if nbytes else None
         return CPUBuffer(self, 0, block, nbytes)
+
+    def array_key(self, value: Any) -> Hashable | None:
+        if type(value) is not np.ndarray:
+            value = getattr(value, "graphcap_data", None)
+            if value is None:
+                return None
+        return value.shape, value.dtype
+
+    def clone_array(self, value: Any, stream: Stream) -> Any:
+        with stream:
+            return self.array_namespace(0).asarray(value, copy=True)
+
+    def load_array(self, target: Any, value: Any, stream: Stream) -> None:
+        if target is not value:
+            np.copyto(target.graphcap_data, getattr(value, "graphcap_data", value))
+
+    def result_array(self, value: Any, stream: Stream, like: Any) -> Any:
+        if type(like) is np.ndarray:  # the caller works with plain arrays
+            return getattr(value, "graphcap_data", value).copy()
+        return self.clone_array(value, stream)
 
     def array_namespace(self, device: int) -> Any:
         import graphcap.backends.cpu.array as namespace  # it is large, and only array users pay for it

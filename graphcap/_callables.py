@@ -1,0 +1,343 @@
+"""``make_graphed_callable``: a function that is captured once per kind of input and replayed from then on."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import traceback
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, overload
+
+from graphcap import memory
+from graphcap._capture import capture
+from graphcap._device import Device, default_device, guard, resolve
+from graphcap._graph import Graph, pool_id_of
+from graphcap._trees import Leaf, flatten, rebuild
+from graphcap.backends import streams
+from graphcap.errors import CaptureForbiddenError, GraphcapWarning, add_note
+
+__all__ = ["GraphedCallable", "make_graphed_callable"]
+
+_OUTPUTS: Final = ("copy", "static")
+
+
+class GraphedCallable:
+    """What :func:`make_graphed_callable` gives.
+
+    Attributes
+    ----------
+    captures
+        How often the function was captured.
+    last_capture
+        Why it was captured the last time: which argument changed how.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        device: str | None,
+        warmup: int,
+        preserve: Iterable[Any],
+        pool: Any,
+        outputs: str,
+        max_graphs: int,
+    ) -> None:
+        if not callable(fn):
+            raise TypeError(f"make_graphed_callable(): expected a function, not {type(fn).__name__}.")
+        if outputs not in _OUTPUTS:
+            raise ValueError(f"make_graphed_callable(outputs={outputs!r}): use 'copy' or 'static'.")
+        if max_graphs < 1 or warmup < 0:
+            raise ValueError("make_graphed_callable(): max_graphs must be at least 1, warmup at least 0.")
+        functools.update_wrapper(self, fn)
+        self._fn = fn
+        self._device: Device = resolve(device)
+        self._device_name = default_device() if device is None else device
+        self._warmup = warmup
+        self._preserve = tuple(preserve)
+        self._pool = memory.new_user_pool_id() if pool is None else pool_id_of(pool)
+        self._pool_owner = pool  # a MemPool lives as long as its graphs may be captured again
+        self._outputs = outputs
+        self._max_graphs = max_graphs
+        self._backend = self._device.backend
+        self._array_key = self._backend.array_key
+        self._load = self._backend.load_array
+        self._quick: dict[tuple[Hashable | None, ...], _Captured] = {}
+        """The graphs whose arguments are arrays alone, by their keys (``None`` in a key: not an array, never stored)."""
+        self._graphs: OrderedDict[Hashable, _Captured] = OrderedDict()
+        self._lock = threading.RLock()
+        self._dropped: dict[Hashable, int] = {}
+        self._last_leaves: dict[str, str] = {}
+        self.captures = 0
+        self.last_capture = ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Replay the function for these inputs; capture it first if inputs of this kind were not seen.
+
+        Raises
+        ------
+        TypeError
+            An argument is neither an array of the device nor hashable.
+        CaptureForbiddenError
+            The function reads a value, or does something else that cannot be captured; a note names the line.
+        Exception
+            What the function raises while it is captured.
+        """
+        if self._device.index is None:
+            return self._call(args, kwargs)
+        with guard(self._device):
+            return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        backend = self._backend
+        stream = streams.current_stream(backend, self._device.index)
+        if stream.is_capturing:
+            return self._fn(*args, **kwargs)  # part of the outer capture
+        with self._lock:
+            found = None if kwargs else self._find_quickly(args)
+            if found is not None:
+                values: Sequence[Any] = args
+            else:
+                leaves: list[Leaf] = []
+                key = flatten(backend, (args, kwargs), leaves)
+                found = self._graphs.get(key) or self._capture(key, args, kwargs, leaves)
+                values = [leaf.value for leaf in leaves]
+                if not kwargs and len(values) == len(args):
+                    self._quick[tuple(map(self._array_key, args))] = found
+            if len(self._graphs) > 1:
+                self._graphs.move_to_end(found.key)
+            for target, value in zip(found.inputs, values, strict=True):
+                self._load(target, value, stream)
+            found.replay()
+            if self._outputs == "static":
+                return found.result
+            return found.copies(backend, stream, values[0] if values else None)
+
+    def _find_quickly(self, args: tuple[Any, ...]) -> _Captured | None:
+        """The graph for plain positional arrays, without looking through a nest."""
+        return self._quick.get(tuple(map(self._array_key, args)))
+
+    @property
+    def graphs(self) -> list[Graph]:
+        """The graphs that are held now, least recently used first."""
+        return [held.graph for held in self._graphs.values()]
+
+    def reset(self) -> None:
+        """Drop all graphs; the next call captures again."""
+        with self._lock:
+            for held in self._graphs.values():
+                held.graph.reset()
+            self._graphs.clear()
+            self._quick.clear()
+
+    def _capture(
+        self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any], leaves: list[Leaf]
+    ) -> _Captured:
+        backend = self._device.backend
+        stream = streams.current_stream(backend, self._device.index)
+        inputs = [backend.clone_array(leaf.value, stream) for leaf in leaves]
+        static_args, static_kwargs = rebuild((args, kwargs), leaves, inputs)
+        self._explain(key, args, kwargs)
+        result: Any = None
+
+        def run() -> Any:
+            return self._fn(*static_args, **static_kwargs)
+
+        try:
+            with capture(
+                self._device_name,
+                warmup=run if self._warmup else None,
+                warmup_count=self._warmup,
+                preserve=[*inputs, *self._preserve],
+                pool=self._pool,
+            ) as graph:
+                result = run()
+        except CaptureForbiddenError as error:
+            line = _line_of(self._fn, error)
+            add_note(error, f"while {self.__name__} was captured as a graphed callable{line}")
+            raise
+        for owner in (*inputs, self._fn, self._pool_owner):
+            graph.retain(owner)
+        self.captures += 1
+        held = self._graphs[key] = _Captured(key, graph, inputs, result, backend)
+        if len(self._graphs) > self._max_graphs:
+            old, dropped = self._graphs.popitem(last=False)
+            dropped.graph.reset()
+            self._quick = {quick: other for quick, other in self._quick.items() if other is not dropped}
+            self._dropped[old] = self._dropped.get(old, 0)
+        return held
+
+    def _explain(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Say why the function is captured (again), and warn when it keeps being captured for inputs seen before."""
+        described = _describe(self._device, args, kwargs)
+        if not self.captures:
+            self.last_capture = "first call"
+        else:
+            changed = [
+                f"{name}: {self._last_leaves.get(name, 'not given')} -> {described.get(name, 'not given')}"
+                for name in dict.fromkeys([*self._last_leaves, *described])
+                if self._last_leaves.get(name) != described.get(name)
+            ]
+            self.last_capture = "; ".join(changed) or "its graph was dropped to make room"
+        self._last_leaves = described
+        if key in self._dropped:
+            self._dropped[key] += 1
+            if self._dropped[key] in (1, 10, 100, 1000):
+                warnings.warn(
+                    f"{self.__name__} is captured again for inputs that it was captured for before, because more than "
+                    f"{self._max_graphs} kinds of input take turns ({self.last_capture}). Raise max_graphs, or pad the "
+                    "inputs to fewer shapes.",
+                    GraphcapWarning,
+                    stacklevel=4,
+                )
+
+    def __repr__(self) -> str:
+        return f"<graphed callable {self.__name__} on {self._device_name}: {len(self._graphs)} graphs>"
+
+    __name__: str
+
+
+class _Captured:
+    """One captured kind of input: the graph, its static inputs, and what the function returned."""
+
+    __slots__ = ("graph", "inputs", "key", "leaves", "replay", "result")
+
+    def __init__(self, key: Hashable, graph: Graph, inputs: list[Any], result: Any, backend: Any) -> None:
+        self.key = key
+        self.graph = graph
+        self.inputs = inputs
+        self.result = result
+        self.replay = graph.replay
+        self.leaves: list[Leaf] = []
+        flatten(backend, result, self.leaves, others=True)
+
+    def copies(self, backend: Any, stream: Any, like: Any) -> Any:
+        """The function's result with every array of it copied."""
+        if len(self.leaves) == 1 and not self.leaves[0].place:
+            return backend.result_array(self.result, stream, like)
+        arrays = [backend.result_array(leaf.value, stream, like) for leaf in self.leaves]
+        return rebuild(self.result, self.leaves, arrays)
+
+
+@overload
+def make_graphed_callable(
+    fn: Callable[..., Any],
+    sample_args: Iterable[Any] | None = None,
+    *,
+    sample_kwargs: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    warmup: int = 1,
+    preserve: Iterable[Any] = (),
+    pool: Any = None,
+    outputs: str = "copy",
+    max_graphs: int = 16,
+) -> GraphedCallable: ...
+@overload
+def make_graphed_callable(
+    fn: None = None,
+    sample_args: Iterable[Any] | None = None,
+    *,
+    sample_kwargs: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    warmup: int = 1,
+    preserve: Iterable[Any] = (),
+    pool: Any = None,
+    outputs: str = "copy",
+    max_graphs: int = 16,
+) -> Callable[[Callable[..., Any]], GraphedCallable]: ...
+def make_graphed_callable(
+    fn: Callable[..., Any] | None = None,
+    sample_args: Iterable[Any] | None = None,
+    *,
+    sample_kwargs: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    warmup: int = 1,
+    preserve: Iterable[Any] = (),
+    pool: Any = None,
+    outputs: str = "copy",
+    max_graphs: int = 16,
+) -> Any:
+    """Wrap a function so that it is captured once per kind of input and replayed from then on; also a decorator.
+
+    A call copies its array arguments into static inputs (only where the memory differs), replays the graph on the current
+    stream, and gives the result; all in stream order. Inputs of another kind (structure, shape, dtype, or another value
+    of anything that is not an array) are captured into a graph of their own. Inside another capture the function is
+    simply called, and becomes part of that capture.
+
+    Parameters
+    ----------
+    fn
+        A function of arrays and of anything hashable, in nested tuples, lists and dicts, by position or by name. It must
+        not write to its array arguments: they are copies, so the caller would not see it.
+    sample_args, sample_kwargs
+        Arguments to capture for at once. Without them the first call captures.
+    device
+        As for :class:`graphcap.Graph`.
+    warmup
+        How often the function runs eagerly before a capture.
+    preserve
+        Arrays that the warm-up must leave as they were: state that the function advances.
+    pool
+        Memory that all graphs of this callable share; a new pool if not given.
+    outputs
+        ``"copy"``: each call gives new arrays. ``"static"``: each call gives the graph's own arrays, which the next call
+        for inputs of the same kind overwrites (and one of another kind may, since the graphs share memory).
+    max_graphs
+        The graphs held at a time; the least recently used one is dropped to make room.
+
+    Returns
+    -------
+    GraphedCallable
+        Or, without `fn`, a decorator that gives one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument of this function is not what it should be.
+    Exception
+        With `sample_args`, what :meth:`GraphedCallable.__call__` raises.
+    """
+    if fn is None:
+        return lambda given: make_graphed_callable(
+            given,
+            sample_args,
+            sample_kwargs=sample_kwargs,
+            device=device,
+            warmup=warmup,
+            preserve=preserve,
+            pool=pool,
+            outputs=outputs,
+            max_graphs=max_graphs,
+        )
+    made = GraphedCallable(fn, device, warmup, preserve, pool, outputs, max_graphs)
+    if sample_args is not None or sample_kwargs is not None:
+        made(*(sample_args or ()), **(sample_kwargs or {}))
+    return made
+
+
+def _describe(device: Device, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """Each argument's kind in words, by name."""
+    found = {f"argument {index}": value for index, value in enumerate(args)}
+    found.update({f"argument {name!r}": value for name, value in kwargs.items()})
+    return {name: _kind(device, value) for name, value in found.items()}
+
+
+def _kind(device: Device, value: Any) -> str:
+    key = device.backend.array_key(value)
+    if key is not None:
+        return " ".join(map(str, key)) if isinstance(key, tuple) else str(key)
+    if isinstance(value, (tuple, list)):
+        return f"{type(value).__name__}({', '.join(_kind(device, item) for item in value)})"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name!r}: {_kind(device, item)}" for name, item in value.items()) + "}"
+    return repr(value)
+
+
+def _line_of(fn: Callable[..., Any], error: BaseException) -> str:
+    """The place in the user's function where it went wrong: the deepest frame in the function's own file."""
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return ""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == code.co_filename]
+    return f", at {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
