@@ -116,7 +116,7 @@ class CUDABackend(Backend):
                         f"Stream(priority={priority}): this device has priorities {greatest} (first) to {least} (last)."
                     )
             handle = calls.create_stream(blocking=blocking, priority=priority)
-        return CUDAStream(self, device, handle, owned=True)
+        return CUDAStream(self, device, handle, made_with=(blocking, priority))
 
     def wrap_stream(self, stream: object, device: int) -> Stream:
         """A :class:`Stream` over a stream of another library.

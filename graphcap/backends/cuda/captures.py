@@ -15,6 +15,7 @@ from graphcap.backends.buffer import Buffer
 from graphcap.backends.cuda import _calls as calls
 from graphcap.backends.cuda import _driver as driver
 from graphcap.backends.cuda import _graph_calls as graph_calls
+from graphcap.backends.cuda.context import DeviceGuard
 from graphcap.errors import CaptureError, CaptureInvalidatedError, GraphcapError, UnjoinedStreamError
 from graphcap.interface import CaptureStatus, MempoolId
 
@@ -83,7 +84,8 @@ class Capture:
     def belongs(self, stream: int) -> bool:
         """Whether work on a stream is recorded by this capture (the routing filter of its pool, S-B13)."""
         try:
-            info = calls.capture_info(stream)
+            with DeviceGuard(self.origin.device_index):  # asked on any thread, also on one that never used CUDA
+                info = calls.capture_info(stream)
         except CaptureError as error:
             if driver.driver_code(error) == _LEGACY_IN_THE_WAY:
                 return False  # the legacy stream never takes part
@@ -110,11 +112,10 @@ class Capture:
         return stream == self.origin.handle or stream in self.forks
 
     def note(self, error: BaseException) -> None:
-        """Keep the first cause, without its traceback: that would keep the frames of the capture's body alive."""
-        if self.cause is None and isinstance(error, GraphcapError):
-            first = type(error)(error.asked, error.state, error.cure) if isinstance(error, CaptureError) else error
-            first.__cause__ = error.__cause__
-            self.cause = first
+        """Keep the first cause (rule 4)."""
+        if self.cause is None:
+            # Without its traceback: that would keep the frames of the capture's body, and their arrays, alive.
+            self.cause = error.with_traceback(None)
 
     def unjoined(self) -> list[Fork]:
         """The forks whose last node nothing waits for. Only right before the capture ends."""
@@ -225,7 +226,7 @@ class Captures:
             if capture.cause is not None:
                 if capture.has_member(stream):
                     broken_before = capture
-            elif calls.capture_status(capture.origin.handle) is CaptureStatus.INVALIDATED:
+            elif capture.origin.capture_status is CaptureStatus.INVALIDATED:
                 if isinstance(error, CaptureInvalidatedError):
                     continue  # broken by a call that was not seen here
                 capture.note(error)

@@ -126,8 +126,7 @@ def new_condition(stream: CUDAStream, default: int | None) -> Condition:
     """As ``CUDAStream.condition``."""
     asked = "Stream.condition()"
     stream.backend.capabilities.require("conditional_nodes", "CUDA", asked, "They need a driver of CUDA 12.4 or newer.")
-    capture, info = _capturing(stream, asked)
-    del capture
+    _, info = _capturing(stream, asked)
     if default is not None and not 0 <= default < 1 << 32:
         raise ValueError(f"condition(default={default}): a condition is an unsigned number of 32 bits.")
     with DeviceGuard(stream.device_index):
@@ -165,7 +164,8 @@ def add(stream: CUDAStream, condition: Condition, word: str, size: int) -> list[
 
 
 def _capturing(stream: CUDAStream, asked: str) -> tuple[Capture, calls.CaptureInfo]:
-    info = calls.capture_info(stream.handle)
+    with DeviceGuard(stream.device_index):
+        info = calls.capture_info(stream.handle)
     capture = stream.backend.captures.by_id(info.id) if info.id else None
     if capture is None:
         raise CaptureStateError(

@@ -56,19 +56,24 @@ class CUDAEvent(Event):
 
     def query(self) -> bool:
         self._check("Event.query()")
-        return self.backend.captures.is_done("cuEventQuery", self._handle, asked="Event.query()", stream=self._stream())
+        with DeviceGuard(self.device_index):
+            return self.backend.captures.is_done(
+                "cuEventQuery", self._handle, asked="Event.query()", stream=self._stream()
+            )
 
     def synchronize(self) -> None:
         self._check("Event.synchronize()")
-        self.backend.captures.call(
-            "cuEventSynchronize", self._handle, asked="Event.synchronize()", stream=self._stream()
-        )
+        with DeviceGuard(self.device_index):
+            self.backend.captures.call(
+                "cuEventSynchronize", self._handle, asked="Event.synchronize()", stream=self._stream()
+            )
         self.backend.host_errors.raise_first()
 
     def elapsed_since(self, earlier: Event) -> float:
         if not isinstance(earlier, CUDAEvent) or not (self.timing and earlier.timing):
             raise ValueError("elapsed_since(): both events must be CUDA events made with timing=True.")
-        code, milliseconds = driver.answer("cuEventElapsedTime", earlier.handle, self._handle)
+        with DeviceGuard(self.device_index):
+            code, milliseconds = driver.answer("cuEventElapsedTime", earlier.handle, self._handle)
         if code == _INVALID_HANDLE:
             raise ValueError("elapsed_since(): an event was not recorded yet. Record both, then synchronize.")
         if code == calls.NOT_READY:

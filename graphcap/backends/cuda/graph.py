@@ -137,9 +137,9 @@ class CUDAGraphImpl(GraphImpl):
         code, graph = driver.answer("cuStreamEndCapture", handle)
         if not code:
             self._template = int(graph)
-        elif code == _WRONG_THREAD:
+        elif code == _WRONG_THREAD and not capture.origin.renew():
             self._backend.end_later(capture.origin, self._thread)
-        elif calls.capture_status(handle) is not CaptureStatus.NONE:
+        elif code != _WRONG_THREAD and calls.capture_status(handle) is not CaptureStatus.NONE:
             code, graph = driver.answer("cuStreamEndCapture", handle)  # a passing failure: once more
             self._template = 0 if code else int(graph)
 
@@ -267,7 +267,7 @@ class CUDAGraphImpl(GraphImpl):
 
     def _release_owned(self, owned: list[object]) -> None:
         used, self._used = self._used, {}
-        self._backend.trash.retire(owned, list(used.items()), max(self.device_index, 0))
+        self._backend.trash.retire(owned, list(used.values()), max(self.device_index, 0))
 
     # -- inside --------------------------------------------------------------------------------------------------
 

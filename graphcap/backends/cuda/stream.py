@@ -11,7 +11,7 @@ from graphcap.backends.cuda import _graph_calls as graph_calls
 from graphcap.backends.cuda import conditional, host_calls
 from graphcap.backends.cuda.buffer import PinnedBuffer
 from graphcap.backends.cuda.conditional import Body, Condition, Switch
-from graphcap.backends.cuda.context import DeviceGuard
+from graphcap.backends.cuda.context import DeviceGuard, Relaxed
 from graphcap.backends.cuda.event import CUDAEvent
 from graphcap.backends.cuda.launch import Parameters, dimensions, kernel_ref
 from graphcap.backends.cuda.operands import Operand, operand, pattern_of
@@ -22,6 +22,7 @@ from graphcap.interface import CaptureStatus
 if TYPE_CHECKING:
     from graphcap.backends.cuda.backend import CUDABackend
     from graphcap.backends.cuda.captures import Capture
+    from graphcap.backends.cuda.trash import Handle
 
 __all__ = ["CUDAStream"]
 
@@ -38,24 +39,48 @@ class CUDAStream(Stream):
         The driver's stream; 0 is the legacy default stream.
     owner
         The object of another library that owns the stream, kept alive; ``None`` for a raw handle.
-    owned
-        The stream is graphcap's own and is destroyed, once its work is done, with the last reference.
+    made_with
+        Of a stream that is graphcap's own: whether it is blocking, and its priority. Such a stream is destroyed, once its work
+        is done, with the last reference.
     """
 
     def __init__(
-        self, backend: CUDABackend, device: int, handle: int, *, owner: object = None, owned: bool = False
+        self,
+        backend: CUDABackend,
+        device: int,
+        handle: int,
+        *,
+        owner: object = None,
+        made_with: tuple[bool, int] | None = None,
     ) -> None:
         self.backend: CUDABackend = backend
         self.device_index = device
         self._handle = 0 if handle == _LEGACY else handle
         self._owner = owner
-        self._owned = owned
+        self._made_with = made_with
+        self.grave: Handle | None = None
+        """Set by the finalizer: what waits to be destroyed."""
         self.pointer: Any = driver.ffi().cast("void *", self._handle)
         """The handle as calls by pointer take it; made once, for replays."""
 
     def __del__(self) -> None:
-        if getattr(self, "_owned", False):
-            self.backend.trash.destroy("cuStreamDestroy", self._handle, self.device_index)
+        if getattr(self, "_made_with", None) is not None:
+            self.grave = self.backend.trash.destroy("cuStreamDestroy", self._handle, self.device_index)
+
+    def renew(self) -> bool:
+        """Take a new driver stream in place of one whose capture nobody else may end; ``False`` for a foreign stream.
+
+        Destroying the origin ends its capture, whichever thread does it (E-12).
+        """
+        if self._made_with is None:
+            return False
+        blocking, priority = self._made_with
+        with DeviceGuard(self.device_index), Relaxed():
+            new = calls.create_stream(blocking=blocking, priority=priority)
+            old, self._handle = self._handle, new
+            self.pointer = driver.ffi().cast("void *", new)
+            driver.call("cuStreamDestroy", old)
+        return True
 
     @property
     def handle(self) -> int:
@@ -67,17 +92,18 @@ class CUDAStream(Stream):
 
     @property
     def capture_status(self) -> CaptureStatus:
-        return calls.capture_status(self._handle)
+        with DeviceGuard(self.device_index):
+            return calls.capture_status(self._handle)
 
     @property
     def capture_id(self) -> int:
-        return calls.capture_info(self._handle).id
+        return self._info().id
 
     # -- order ---------------------------------------------------------------------------------------------------
 
     def record(self, event: Event | None = None, *, timing: bool = False, external: bool = False) -> Event:
         own = CUDAEvent(self.backend, self.device_index, timing=timing) if event is None else _own(event)
-        info = calls.capture_info(self._handle)
+        info = self._info()
         capturing = info.status is CaptureStatus.ACTIVE
         with DeviceGuard(self.device_index):
             if external:
@@ -103,7 +129,7 @@ class CUDAStream(Stream):
         capture = own.capture
         with DeviceGuard(self.device_index):
             if external:
-                self._need_capture("wait", calls.capture_status(self._handle) is CaptureStatus.ACTIVE)
+                self._need_capture("wait", self.capture_status is CaptureStatus.ACTIVE)
                 self._call("cuStreamWaitEvent", self._handle, own.handle, calls.EXTERNAL, asked=asked)
                 self._keep(own)
                 return
@@ -117,11 +143,15 @@ class CUDAStream(Stream):
             capture.joined(self)
 
     def synchronize(self) -> None:
-        self._call("cuStreamSynchronize", self._handle, asked="Stream.synchronize()")
+        with DeviceGuard(self.device_index):
+            self._call("cuStreamSynchronize", self._handle, asked="Stream.synchronize()")
         self.backend.host_errors.raise_first()
 
     def query(self) -> bool:
-        return self.backend.captures.is_done("cuStreamQuery", self._handle, asked="Stream.query()", stream=self._handle)
+        with DeviceGuard(self.device_index):
+            return self.backend.captures.is_done(
+                "cuStreamQuery", self._handle, asked="Stream.query()", stream=self._handle
+            )
 
     # -- work ----------------------------------------------------------------------------------------------------
 
@@ -176,7 +206,7 @@ class CUDAStream(Stream):
 
     def host_call(self, fn: Callable[..., Any], *args: Any) -> None:
         call = host_calls.HostCall(self.backend.host_errors, fn, args)
-        info = calls.capture_info(self._handle)
+        info = self._info()
         with DeviceGuard(self.device_index):
             if info.status is CaptureStatus.ACTIVE:
                 self._keep(call)  # the owner first: a node without one must never exist (user problems L)
@@ -313,8 +343,13 @@ class CUDAStream(Stream):
     def _call(self, name: str, *args: Any, asked: str) -> Any:
         return self.backend.captures.call(name, *args, asked=asked, stream=self._handle)
 
+    def _info(self) -> calls.CaptureInfo:
+        with DeviceGuard(self.device_index):
+            return calls.capture_info(self._handle)
+
     def _capture(self) -> Capture | None:
-        return self.backend.captures.of_stream(self._handle)
+        with DeviceGuard(self.device_index):
+            return self.backend.captures.of_stream(self._handle)
 
     def _keep(self, owner: object) -> None:
         """Let the graph under capture own an object; a capture of another library has no owner to give it to."""
@@ -342,7 +377,7 @@ class CUDAStream(Stream):
         """After submitting eager work: host memory must outlive it."""
         hosts = [memory.owner for memory in operands if not memory.on_device]
         if hosts and self.capture_status is CaptureStatus.NONE:
-            self.backend.trash.retire(hosts, [(self._handle, self)], self.device_index)
+            self.backend.trash.retire(hosts, [self], self.device_index)
 
     @staticmethod
     def _need_capture(call: str, capturing: bool) -> None:

@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from graphcap.backends.cuda import _calls as calls
 from graphcap.backends.cuda import _driver as driver
@@ -18,19 +18,23 @@ from graphcap.backends.cuda.context import DeviceGuard, Relaxed
 from graphcap.errors import GraphcapError, GraphcapWarning
 from graphcap.interface import CaptureStatus
 
-__all__ = ["Trash"]
+if TYPE_CHECKING:
+    from graphcap.backends.cuda.stream import CUDAStream
+
+__all__ = ["Handle", "Trash"]
 
 _MANY: Final = 64
 """So many things wait at most before all are looked at, in a program that never synchronises through graphcap."""
 
 
-class _Handle:
+class Handle:
     """A handle to be destroyed."""
 
-    __slots__ = ("device", "handle", "name")
+    __slots__ = ("destroyed", "device", "handle", "name")
 
     def __init__(self, name: str, handle: int, device: int) -> None:
         self.name, self.handle, self.device = name, handle, device
+        self.destroyed = False
 
     def try_now(self) -> bool:
         """Destroy it; ``False`` if it is still in use."""
@@ -40,6 +44,7 @@ class _Handle:
         ):
             return False
         driver.call(self.name, self.handle)
+        self.destroyed = True
         return True
 
 
@@ -48,13 +53,18 @@ class _Owners:
 
     __slots__ = ("device", "events", "payload", "streams")
 
-    def __init__(self, payload: list[object], streams: list[tuple[int, object]], device: int) -> None:
+    def __init__(self, payload: list[object], streams: list[CUDAStream], device: int) -> None:
         self.payload, self.streams, self.device = payload, streams, device
         self.events: list[int] = []
 
     def try_now(self) -> bool:
         while self.streams:
-            handle, _ = self.streams[-1]
+            stream = self.streams[-1]
+            if stream.grave is not None and stream.grave.destroyed:
+                # The collector may finalise a stream before what refers to it; it was destroyed after its last work.
+                self.streams.pop()
+                continue
+            handle = stream.handle
             if calls.capture_status(handle) is not CaptureStatus.NONE:
                 return False  # an event would become a part of that capture
             event = calls.create_event(timing=False)
@@ -81,16 +91,19 @@ class Trash:
 
     def __init__(self, capturing: Callable[[], bool]) -> None:
         self._capturing = capturing
-        self._queue: deque[_Handle | _Owners] = deque()
+        self._queue: deque[Handle | _Owners] = deque()
         self._closed = False
 
-    def destroy(self, name: str, handle: int, device: int) -> None:
+    def destroy(self, name: str, handle: int, device: int) -> Handle | None:
         """Destroy a handle by the driver function `name`, now or later. Safe in a finalizer, on any thread."""
-        if handle and not self._closed:
-            self._put(_Handle(name, handle, device))
+        if not handle or self._closed:
+            return None
+        item = Handle(name, handle, device)
+        self._put(item)
+        return item
 
-    def retire(self, payload: list[object], streams: Iterable[tuple[int, object]], device: int) -> None:
-        """Let go of `payload` when the work that is on `streams` (handle, owner) by now is done."""
+    def retire(self, payload: list[object], streams: Iterable[CUDAStream], device: int) -> None:
+        """Let go of `payload` when the work that is on `streams` by now is done."""
         waiting = list(streams)
         if not waiting or self._closed:
             payload.clear()
@@ -127,7 +140,7 @@ class Trash:
     def __len__(self) -> int:
         return len(self._queue)
 
-    def _put(self, item: _Handle | _Owners) -> None:
+    def _put(self, item: Handle | _Owners) -> None:
         if self._capturing():
             self._queue.append(item)
             return
@@ -135,7 +148,7 @@ class Trash:
         if len(self._queue) > _MANY:
             self.empty()
 
-    def _try(self, item: _Handle | _Owners) -> None:
+    def _try(self, item: Handle | _Owners) -> None:
         if self._closed or sys.is_finalizing():
             return
         try:
@@ -143,7 +156,7 @@ class Trash:
                 done = item.try_now()
         except GraphcapError as error:
             self._queue.append(item)
-            what = item.name if isinstance(item, _Handle) else "letting go of what a graph owned"
+            what = item.name if isinstance(item, Handle) else "letting go of what a graph owned"
             warnings.warn(f"{what} failed and will be tried again: {error}", GraphcapWarning, stacklevel=3)
             return
         if not done:
