@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -87,6 +87,7 @@ class Graph:
         name, index = type_of(text)
         self._gc = GCPause()
         self._exit = contextlib.ExitStack()
+        self._bound: dict[str, Any] = {}
         self._mode = parse_mode(capture_mode)
         self._pool = pool_id_of(pool)
         impl = registry.create_graph_impl(name, GraphImplArgs(keep_graph=bool(keep_graph)))
@@ -210,13 +211,15 @@ class Graph:
         """
         self._impl.instantiate()
 
-    def replay(self, stream: Any = None) -> None:
+    def replay(self, stream: Any = None, *, inputs: Mapping[str, Any] | None = None) -> None:
         """Launch the graph on the current stream of its device, or on `stream`; returns before it is done.
 
         Parameters
         ----------
         stream
             A stream of the graph's device, graphcap's or one that it can wrap.
+        inputs
+            New contents for arrays named by :meth:`bind`, copied in on the same stream before the launch.
 
         Raises
         ------
@@ -224,14 +227,60 @@ class Graph:
             Nothing was captured yet, or a capture is open on this graph.
         CaptureForbiddenError
             The stream is capturing (E-17).
+        ValueError
+            `inputs` names something that is not bound, or gives an array of another shape or dtype. Nothing was copied.
+        TypeError
+            `inputs` gives something that is no array of the device.
         Exception
             What a host call of an earlier replay raised.
         """
-        if stream is None:
+        if stream is None and inputs is None:
             self._impl.replay()
             return
-        with Stream.wrap(stream, self.device):
+        with contextlib.ExitStack() as stack:
+            if stream is not None:
+                stack.enter_context(Stream.wrap(stream, self.device))
+            if inputs is not None:
+                self._load(inputs)
             self._impl.replay()
+
+    def bind(self, **arrays: Any) -> None:
+        """Name arrays that the captured work reads, so that ``replay(inputs=...)`` can give them new contents.
+
+        The graph keeps them alive. Names stay until ``reset()``; binding a name again replaces it.
+
+        Raises
+        ------
+        TypeError
+            Something given is no array of the graph's device.
+        """
+        backend = registry.get_backend(self._name)
+        for name, array in arrays.items():
+            if backend.array_key(array) is None:
+                raise TypeError(f"bind({name}=...): {type(array).__name__} is no array of {self.device}.")
+        for name, array in arrays.items():
+            self.retain(array)
+            self._bound[name] = array
+
+    def _load(self, inputs: Mapping[str, Any]) -> None:
+        backend = registry.get_backend(self._name)
+        for name, value in inputs.items():
+            bound = self._bound.get(name)
+            if bound is None:
+                names = ", ".join(self._bound) or "none"
+                raise ValueError(
+                    f"replay(inputs=...): {name!r} is not bound (bound: {names}). Use graph.bind({name}=array)."
+                )
+            wanted, given = backend.array_key(bound), backend.array_key(value)
+            if given is None:
+                raise TypeError(f"replay(inputs=...): {name!r} got {type(value).__name__}, no array of {self.device}.")
+            if given != wanted:
+                raise ValueError(f"replay(inputs=...): {name!r} is {wanted}, but {given} was given.")
+        stream = streams.current_stream(backend, self._index)
+        if stream.is_capturing:
+            return  # the replay is about to be refused; nothing must be recorded before that
+        for name, value in inputs.items():
+            backend.load_array(self._bound[name], value, stream)
 
     def reset(self) -> None:
         """Make the graph new: an open capture is thrown away, the executable, template and pool use are given up.
@@ -241,6 +290,7 @@ class Graph:
         try:
             self._impl.reset()
         finally:
+            self._bound.clear()
             self._exit.close()
 
     def pool(self) -> MempoolId:

@@ -11,7 +11,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from graphcap.backends.base import Backend, framework_hooks
 from graphcap.errors import UnsupportedError
@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = ["Event", "Stream", "current_stream", "innermost", "stream_factory", "using_stream"]
+
+
+if TYPE_CHECKING:
+    # To a type checker these classes can be called, since calling them gives an object of a backend's class.
+    _Method = TypeVar("_Method", bound=Callable[..., Any])
+
+    def _supplied(method: _Method) -> _Method: ...
+
+else:
+    _supplied = abc.abstractmethod
 
 
 class _Factory(abc.ABCMeta):
@@ -45,17 +55,23 @@ class Event(metaclass=_Factory):
     backend: Backend
     device_index: int
 
+    if TYPE_CHECKING:
+
+        def __init__(self, device: str | None = None, *, timing: bool = False) -> None: ...
+
     @property
-    @abc.abstractmethod
+    @_supplied
     def handle(self) -> int:
         """The driver's handle as an int (0 where there is none)."""
+        raise NotImplementedError
 
     @property
-    @abc.abstractmethod
+    @_supplied
     def is_captured(self) -> bool:
         """Whether it was last recorded in a stream that captured then."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
+    @_supplied
     def query(self) -> bool:
         """Whether all work before the record is done (also if never recorded).
 
@@ -64,12 +80,14 @@ class Event(metaclass=_Factory):
         CaptureForbiddenError
             The event was last recorded in a capture (907), or an open capture forbids it (S-D12).
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
+    @_supplied
     def synchronize(self) -> None:
         """Wait on the host for it. Raises as :meth:`query`."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
+    @_supplied
     def elapsed_since(self, earlier: Event) -> float:
         """Seconds of device time since `earlier`; both need ``timing=True`` and must be done.
 
@@ -80,6 +98,7 @@ class Event(metaclass=_Factory):
         ValueError
             One of the two was made without ``timing=True`` or was not recorded.
         """
+        raise NotImplementedError
 
 
 class Stream(metaclass=_Factory):
@@ -92,6 +111,10 @@ class Stream(metaclass=_Factory):
 
     backend: Backend
     device_index: int
+
+    if TYPE_CHECKING:
+
+        def __init__(self, device: str | None = None, *, priority: int = 0, blocking: bool = False) -> None: ...
 
     @staticmethod
     def wrap(stream: object, device: str | None = None) -> Stream:
@@ -113,9 +136,10 @@ class Stream(metaclass=_Factory):
         return f"{self.backend.name.lower()}:{self.device_index}"
 
     @property
-    @abc.abstractmethod
+    @_supplied
     def handle(self) -> int:
         """The driver's handle as an int; 0 is the default stream."""
+        raise NotImplementedError
 
     @property
     def is_default(self) -> bool:
@@ -123,9 +147,10 @@ class Stream(metaclass=_Factory):
         return self.handle == 0
 
     @property
-    @abc.abstractmethod
+    @_supplied
     def capture_status(self) -> CaptureStatus:
         """None, active or invalidated. Legal at any time."""
+        raise NotImplementedError
 
     @property
     def is_capturing(self) -> bool:
@@ -133,13 +158,14 @@ class Stream(metaclass=_Factory):
         return self.capture_status is CaptureStatus.ACTIVE
 
     @property
-    @abc.abstractmethod
+    @_supplied
     def capture_id(self) -> int:
         """The id of the capture this stream takes part in; 0 if none."""
+        raise NotImplementedError
 
     # -- order ---------------------------------------------------------------------------------------------------
 
-    @abc.abstractmethod
+    @_supplied
     def record(self, event: Event | None = None, *, timing: bool = False, external: bool = False) -> Event:
         """Record `event` (a new one if not given) after the work submitted so far.
 
@@ -155,8 +181,9 @@ class Stream(metaclass=_Factory):
         UnsupportedError
             `external` on a backend without ``external_events``.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
+    @_supplied
     def wait(self, event: Event | Stream, *, external: bool = False) -> None:
         """Let later work of this stream wait for `event`, or for all work so far of another stream.
 
@@ -169,8 +196,9 @@ class Stream(metaclass=_Factory):
         CaptureInvalidatedError
             The event's capture, or this stream's, is invalidated.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
+    @_supplied
     def synchronize(self) -> None:
         """Wait on the host until all work is done.
 
@@ -179,14 +207,16 @@ class Stream(metaclass=_Factory):
         CaptureForbiddenError
             The stream captures, which breaks the capture (900); or an open capture forbids it (S-D8, S-D9).
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
+    @_supplied
     def query(self) -> bool:
         """Whether all work is done. Raises as :meth:`synchronize`."""
+        raise NotImplementedError
 
     # -- work ----------------------------------------------------------------------------------------------------
 
-    @abc.abstractmethod
+    @_supplied
     def copy(self, dst: Any, src: Any) -> None:
         """Copy all bytes of `src` to `dst`: device buffers, arrays of the device, or host arrays (contiguous).
 
@@ -195,8 +225,9 @@ class Stream(metaclass=_Factory):
         ValueError
             The sizes differ, or one of the two is not contiguous or not writable.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
+    @_supplied
     def fill(self, dst: Any, value: int | float | complex) -> None:
         """Set every item of `dst` to `value`; every byte if `dst` is an untyped buffer (0 to 255).
 
@@ -205,13 +236,15 @@ class Stream(metaclass=_Factory):
         ValueError
             `value` does not fit the item.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
+    @_supplied
     def host_call(self, fn: Callable[..., Any], *args: Any) -> None:
         """Call ``fn(*args)`` on the host when the stream gets there; on every replay when captured.
 
         `fn` must not use the device. An exception in it is kept and raised at the next synchronise or replay.
         """
+        raise NotImplementedError
 
     def launch(self, kernel: Any, *args: Any, **options: Any) -> None:
         """Launch a kernel; what it takes depends on the backend (design section 3)."""
