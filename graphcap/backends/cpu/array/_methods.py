@@ -15,6 +15,7 @@ from graphcap.backends.cpu.array._recording import capturing_stream, check_reada
 __all__ = ["Methods"]
 
 _NO_VALUE: Final = np._NoValue
+_TYPE: Final = type
 
 
 def _call(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -156,7 +157,7 @@ class Moving(Attributes):
 
     def view(self, dtype: Any = None, type: Any = None) -> Any:
         """The same memory as another type."""
-        if type is not None:
+        if type is not None or (isinstance(dtype, _TYPE) and issubclass(dtype, np.ndarray)):
             refuse("ndarray.view(type=...)", "an array of this namespace has no subclasses", "Leave `type` out.")
         owning, pool = self.graphcap_data, self._pool
         if dtype is None:

@@ -66,17 +66,12 @@ _CONSTANTS: Final = frozenset(
 
 def public_names(module: Any) -> list[str]:
     """The public names of a NumPy module, without modules and deprecated names."""
+    held = vars(module)
     return sorted(
         name
-        for name in {*dir(module), *getattr(module, "__all__", ())}
-        if not name.startswith("_")
-        and not isinstance(_get(module, name), types.ModuleType)
-        and _get(module, name) is not None
+        for name in {*held, *getattr(module, "__all__", ())}
+        if not name.startswith("_") and name in held and not isinstance(held[name], types.ModuleType)
     )
-
-
-def _get(module: Any, name: str) -> Any:
-    return vars(module).get(name, None)
 
 
 def dispatches(function: Any) -> bool:
