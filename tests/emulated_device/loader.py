@@ -86,7 +86,9 @@ def build(sanitize: str | None = None) -> pathlib.Path:
     Parameters
     ----------
     sanitize
-        A value for the compiler's ``-fsanitize``, for example ``"address,undefined"``.
+        A value for the compiler's ``-fsanitize``, for example ``"address,undefined"``. Left out, it is
+        ``GRAPHCAP_EMULATED_SANITIZE``, else none. The process must have been started with the sanitizer's library
+        preloaded.
 
     Returns
     -------
@@ -98,10 +100,11 @@ def build(sanitize: str | None = None) -> pathlib.Path:
     BuildError
         No compiler, no ``cuda.h``, or the compiler's own refusal.
     """
+    sanitize = sanitize or os.environ.get("GRAPHCAP_EMULATED_SANITIZE") or None
     sources = sorted(DRIVER.glob("*.cpp"))
     command = compiler()
     flags = ["-std=c++17", "-fPIC", "-fno-semantic-interposition", "-Wall", "-Wextra", f"-I{include_folder()}"]
-    flags += ["-g", "-O1", f"-fsanitize={sanitize}", "-fno-omit-frame-pointer"] if sanitize else ["-O2"]
+    flags += ["-g", "-O1", f"-fsanitize={sanitize}", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"] if sanitize else ["-O2"]
     headers = [*DRIVER.glob("*.h"), DRIVER / "exports.map", KERNELS / "graphcap_kernel.h"]
     key = _digest([*sources, *headers], _compiler_version(command), *flags, (include_folder() / "cuda.h").read_text("latin-1")[:40000])
     target = CACHE / key / SONAME

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 
+#include <atomic>
 #include <numeric>
 
 #include "kernel.h"
@@ -194,7 +195,11 @@ std::mutex& mutex() {
     return *instance;
 }
 
-void seed(uint64_t value) { run_state().random = value * 0x9E3779B97F4A7C15u | 1; }
+namespace {
+std::atomic<uint64_t> next_seed{1};  // 0: none; taken over by the next grid, so that setting it needs no lock
+}
+
+void seed(uint64_t value) { next_seed = value * 0x9E3779B97F4A7C15u | 1; }
 
 void abandon() {
     Run& r = run_state();
@@ -213,6 +218,7 @@ void abandon() {
 CUresult run(const KernelCode& code, const unsigned grid[3], const unsigned block[3], size_t shared, void** parameters,
              Work& work) {
     Run& r = run_state();
+    if (const uint64_t fresh = next_seed.exchange(0)) r.random = fresh;
     r.code = &code;
     r.state = code.image->table->state;
     *code.image->table->services = &services;

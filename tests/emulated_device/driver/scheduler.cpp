@@ -8,6 +8,7 @@
 #include "control.h"
 #include "execute.h"
 #include "graph_run.h"
+#include "kernel.h"
 #include "protection.h"
 
 namespace emulator {
@@ -321,6 +322,7 @@ void seed(uint64_t value) {
     q.seed = value;
     q.random = value * 0xD1342543DE82EF95u + 0x2545F4914F6CDD1Du;
     q.inherit = draw() & 1;
+    block_executor::seed(value);
 }
 
 uint64_t seed() { return queue().seed; }
