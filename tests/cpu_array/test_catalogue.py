@@ -250,7 +250,20 @@ TEXT: Final = {
 
 
 TWO_OPERANDS: Final = frozenset(
-    ["allclose", "array_equal", "array_equiv", "shares_memory", "may_share_memory", "intersect1d", "union1d", "setdiff1d", "setxor1d", "polydiv", "polymul", "in1d"]
+    [
+        "allclose",
+        "array_equal",
+        "array_equiv",
+        "shares_memory",
+        "may_share_memory",
+        "intersect1d",
+        "union1d",
+        "setdiff1d",
+        "setxor1d",
+        "polydiv",
+        "polymul",
+        "in1d",
+    ]
 )
 
 
