@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -268,24 +269,23 @@ class Bench:
     # -- afterwards ------------------------------------------------------------------------------------------------------
 
     def close(self) -> list[str]:
-        """Takes everything away. What a test left capturing is ended, and named in the answer."""
-        left = [f"stream {key:#x} is {status_of(s).name}" for key, s in self._streams.items() if status_of(s)]
-        for stream in self._streams.values():
-            if status_of(stream):
-                self.end_code(stream)
+        """Takes everything away, whatever state a failed test has left; what was not as it should be is in the answer."""
+        left = [f"{stream} is {status_of(stream).name}" for stream in self._streams.values() if status_of(stream)]
+        ends: list[Callable[[Any], int]] = [self.end_code]
+        ends += [functools.partial(thread, self.end_code) for thread in self._threads]
+        for end in ends:
+            for (
+                stream
+            ) in self._streams.values():  # from each thread in turn: a capture may be bound to the one it began in
+                if status_of(stream):
+                    end(stream)
         for thread in self._threads:
             thread.close()
-        ok(cu.cuCtxSynchronize())
-        for undo in reversed(self._undo):
-            ok(undo())
-        for executable in self._execs.values():
-            ok(cu.cuGraphExecDestroy(executable))
-        for graph in self._graphs.values():
-            ok(cu.cuGraphDestroy(graph))
-        for event in self._events.values():
-            ok(cu.cuEventDestroy(event))
-        for stream in self._streams.values():
-            ok(cu.cuStreamDestroy(stream))
-        for pointer in self._buffers:
-            ok(cu.cuMemFree(pointer))
-        return left
+        undo: list[Callable[[], Any]] = [cu.cuCtxSynchronize, *reversed(self._undo)]
+        undo += [functools.partial(cu.cuGraphExecDestroy, each) for each in self._execs.values()]
+        undo += [functools.partial(cu.cuGraphDestroy, each) for each in self._graphs.values()]
+        undo += [functools.partial(cu.cuEventDestroy, each) for each in self._events.values()]
+        undo += [functools.partial(cu.cuStreamDestroy, each) for each in self._streams.values()]
+        undo += [functools.partial(cu.cuMemFree, each) for each in self._buffers]
+        codes = [code(each()) for each in undo]
+        return left + [f"clean-up gave {each!r}" for each in codes if each != Code.SUCCESS]

@@ -75,7 +75,8 @@ def add_conditional(
     params.conditional.type = kind
     params.conditional.size = size
     params.conditional.ctx = bench.context
-    got = code(add_node_call(graph, after, None, len(after), params))
+    plain = [cu.CUgraphEdgeData() for _ in after]  # the bindings of CUDA 12 do not take None for it
+    got = code(add_node_call(graph, after, plain, len(after), params))
     return got, list(params.conditional.phGraph_out)[:size] if got == Code.SUCCESS else []
 
 

@@ -62,7 +62,7 @@ def bench(session_context: Any, device: Any) -> Iterator[Bench]:
     made = Bench(session_context, device)
     yield made
     left = made.close()
-    assert not left, f"the test left a capture open: {left}"
+    assert not left, f"the test left something behind: {left}"
 
 
 @pytest.fixture
