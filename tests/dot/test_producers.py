@@ -254,7 +254,7 @@ nodes_strategy = st.builds(
 
 
 @given(st.lists(nodes_strategy, min_size=1, max_size=8), st.integers(1, 10**6), st.booleans(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_any_cuda_graph_comes_back(nodes: list[K], number: int, verbose: bool, data: st.DataObject) -> None:
     n = len(nodes)
     pairs = data.draw(st.lists(st.tuples(st.integers(0, n - 1), st.integers(0, n - 1)), unique=True, max_size=10))

@@ -17,7 +17,7 @@ from ..topology.strategies import topologies
 
 
 @given(topologies())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_dot_is_an_identity(graph: GraphTopology) -> None:
     text = graphcap.dot.write(graph)
     again = graphcap.dot.read(text.encode())

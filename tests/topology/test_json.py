@@ -20,7 +20,7 @@ VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
 @given(topologies())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_json_is_an_identity_and_keeps_to_the_schema(graph: GraphTopology) -> None:
     text = graph.to_json()
     assert text.isascii()

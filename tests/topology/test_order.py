@@ -30,7 +30,7 @@ def dags(draw: st.DrawFn) -> GraphTopology:
 
 
 @given(dags())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_order_depth_and_reachability_agree_with_networkx(graph: GraphTopology) -> None:
     oracle = graph.to_networkx()
     order = [node.id for node in graph.topological_order()]
@@ -63,7 +63,7 @@ def _levels(oracle: networkx.DiGraph[int]) -> list[list[int]]:
 
 
 @given(dags(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_no_path_is_heavier_than_the_critical_path(graph: GraphTopology, data: st.DataObject) -> None:
     times = {node.id: data.draw(st.integers(0, 9)) for node in graph}
     oracle = graph.to_networkx()
