@@ -6,6 +6,7 @@ runtime at the first question, so settings such as ``OCL_ICD_FILENAMES`` still c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import dpctl  # type: ignore[import-untyped]  # dpctl ships no type information
@@ -46,6 +47,7 @@ __all__ = [
     "memory_info",
     "queue_capsule",
     "usm_memory",
+    "wait_event",
 ]
 
 VERSION: str = dpctl.__version__
@@ -98,6 +100,18 @@ def event_capsule(event: SyclEvent) -> Any:
 def is_complete(event: SyclEvent) -> bool:
     """Whether the work of an event is done. Meaningless for an event that was recorded into a graph."""
     return bool(event.execution_status == dpctl.event_status_type.complete)
+
+
+wait_for_event: Callable[[Any], None] | None = None
+"""How the native tier waits for an event's capsule, once it is in use: see rule 3 of ``native/_sycl_graph.cpp``."""
+
+
+def wait_event(event: SyclEvent) -> None:
+    """Wait on the host for the work of an event."""
+    if wait_for_event is None:
+        event.wait()
+    else:
+        wait_for_event(event_capsule(event))
 
 
 def is_queue(obj: object) -> bool:

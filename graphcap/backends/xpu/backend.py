@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from graphcap.backends.base import Backend, BackendStatus, Capabilities
@@ -102,6 +101,7 @@ class XPUBackend(Backend):
             self.tier_note = f"software tier: {reason}"
             return
         extension.set_host_dispatcher(host_calls.dispatch)
+        _dpctl.wait_for_event = extension.wait_event
         self.extension = extension
         self.has_full_aspect = min(levels) == 2
 
@@ -257,10 +257,10 @@ class XPUBackend(Backend):
         return self._service[device]
 
     def wait_for_device(self, device: int) -> None:
-        """Wait for every queue that graphcap knows of. Not while a capture is open."""
+        """Wait for all work that every queue has so far; what a queue records meanwhile is not work."""
         for stream in self.live_streams():
             if stream.device_index == device:
-                stream.drain()
+                stream.settle()
         for parked in self._parked.queues():
             if parked.device_index == device and parked.point is not None:
                 parked.point.wait()
@@ -313,5 +313,20 @@ class XPUBackend(Backend):
             raise ValueError(f"device {self.name.lower()}:{index}: {self.name} has {len(self.devices)} device(s).")
 
 
-xpu_backend: Callable[[], XPUBackend] = functools.cache(XPUBackend)
-"""The one XPU backend of this process; a failure to build it is not cached, so that a cure counts at once."""
+_making: Final = threading.Lock()
+_made: list[XPUBackend] = []
+
+
+def xpu_backend() -> XPUBackend:
+    """The one XPU backend of this process, made on first use.
+
+    Raises
+    ------
+    BackendUnavailableError
+        As :class:`XPUBackend`. A failure is not remembered, so that a cure counts at once.
+    """
+    if not _made:
+        with _making:  # threads that come at the same time must get the same object
+            if not _made:
+                _made.append(XPUBackend())
+    return _made[0]

@@ -92,7 +92,12 @@ class Capture:
     def begin(self) -> None:
         """Open the capture on its origin stream."""
         with lock:
-            self._recorder.begin(self.origin)
+            self.origin.before_capture = self.origin.point()
+            try:
+                self._recorder.begin(self.origin)
+            except BaseException:
+                self.origin.before_capture = None
+                raise
             open_captures.append(self)
             self._enlist(self.origin, ())
 
@@ -121,7 +126,7 @@ class Capture:
                 self.status = CaptureStatus.NONE
             self._recorder.abandon()
             for stream in self.streams:
-                stream.capture, stream.frontier = None, ()
+                stream.capture, stream.frontier, stream.before_capture = None, (), None
             self.streams.clear()
             # Events that users still hold lead here. They must lead no further: neither to what the nodes own, nor to a
             # SYCL event of the capture, which would put an eager queue back into recording.
@@ -180,7 +185,12 @@ class Capture:
 
     def fork(self, stream: XPUStream, event: XPUEvent) -> None:
         """Let `stream`, which does not capture, take part from the event on (S-D24)."""
-        self._recorder.join(stream)
+        stream.before_capture = stream.point()
+        try:
+            self._recorder.join(stream)
+        except BaseException:
+            stream.before_capture = None
+            raise
         self._recorder.wait(stream, self._marks[event.mark])
         self._enlist(stream, event.frontier)
 

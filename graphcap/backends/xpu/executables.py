@@ -9,6 +9,7 @@ from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.lane import Point
 from graphcap.backends.xpu.native import SyclGraph
 from graphcap.backends.xpu.recording import Recording
+from graphcap.backends.xpu.work import HostWork, Work
 from graphcap.errors import DriverError, GraphUpdateError
 
 if TYPE_CHECKING:
@@ -33,12 +34,20 @@ class SoftwareExecutable(Executable):
     """Submits the recorded work again. The order of recording is a topological order, and the queue is in-order."""
 
     def __init__(self, recording: Recording) -> None:
-        self._nodes = recording.nodes
+        # Host calls stand between batches of work that go to the queue in one go.
+        self._parts: list[HostWork | list[Work]] = []
+        for work in recording.nodes:
+            if isinstance(work, HostWork):
+                self._parts.append(work)
+            elif self._parts and isinstance(self._parts[-1], list):
+                self._parts[-1].append(work)
+            else:
+                self._parts.append([work])
 
     def launch(self, stream: XPUStream) -> Point | None:
         point = None
-        for work in self._nodes:
-            point = stream.run(work)
+        for part in self._parts:
+            point = stream.run_all(part) if isinstance(part, list) else stream.run(part)
         return point
 
     def update(self, recording: Recording) -> None:
@@ -58,6 +67,7 @@ class NativeExecutable(Executable):
         assert recording.native is not None, "recorded on the native tier"
         self._extension = extension
         self._updatable = updatable
+        self._host_tasks = recording.native.host_tasks
         try:
             self._exec: Any = extension.finalize(recording.native.graph, updatable)
         except RuntimeError as error:
@@ -71,7 +81,7 @@ class NativeExecutable(Executable):
 
     def launch(self, stream: XPUStream) -> Point | None:
         try:
-            capsule = self._extension.launch(self._exec, stream.target.capsule)
+            capsule = self._extension.launch(self._exec, stream.target.capsule, self._host_tasks)
         except RuntimeError as error:
             raise DriverError("sycl::queue::ext_oneapi_graph", 0, "sycl::exception", str(error)) from error
         return Point(_dpctl.make_event(capsule))

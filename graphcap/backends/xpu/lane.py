@@ -56,7 +56,7 @@ class Point:
         if self._reached is not None:
             self._reached.wait()
         if self._event is not None:
-            self._event.wait()
+            _dpctl.wait_event(self._event)
 
 
 class Lane:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.captures import Capture, Recorder
 from graphcap.backends.xpu.native import SyclGraph
-from graphcap.backends.xpu.work import Work
+from graphcap.backends.xpu.work import HostWork, Work
 from graphcap.errors import CaptureStateError, DriverError, GraphcapWarning
 
 if TYPE_CHECKING:
@@ -37,11 +37,14 @@ class NativeTemplate:
         ``(type, predecessors)`` per node, in recorded order, barriers included.
     indices
         For each piece of work that graphcap submitted, the index of its node.
+    host_tasks
+        How many nodes call back into Python.
     """
 
     graph: Any
     nodes: list[tuple[int, list[int]]]
     indices: list[int]
+    host_tasks: int
 
     def effective_predecessors(self) -> dict[int, list[int]]:
         """For each node that does work: the working nodes that it waits for, barriers looked through."""
@@ -189,8 +192,12 @@ class NativeRecorder(Recorder):
             self._check_covered(capture, nodes, indices.pop())
         graph, self._graph = self._graph, None
         self._forget_events()
+        host_tasks = sum(isinstance(work, HostWork) for work in capture.nodes)
         return Recording(
-            f"capture_{capture.id}", capture.nodes, capture.dependencies, NativeTemplate(graph, nodes, indices)
+            f"capture_{capture.id}",
+            capture.nodes,
+            capture.dependencies,
+            NativeTemplate(graph, nodes, indices, host_tasks),
         )
 
     def abandon(self) -> None:

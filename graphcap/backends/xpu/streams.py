@@ -94,6 +94,7 @@ class XPUStream(Stream):
         self.is_exposed = exposed
         self.capture: captures.Capture | None = None
         self.frontier: tuple[int, ...] = ()
+        self.before_capture: Point | None = None
         self._handle = 0 if default else int(queue.addressof_ref())
         extension = backend.extension
         self.target: Final = Target(queue, extension, None if extension is None else _dpctl.queue_capsule(queue))
@@ -209,6 +210,18 @@ class XPUStream(Stream):
             return self.lane.submit_host(work.call.run)
         return self.lane.submit(partial(work.enqueue, self.target))
 
+    def run_all(self, works: Sequence[Work]) -> Point:
+        """Give several pieces of work to the queue, none of them a host call; the point after the last."""
+        self._probe = None
+
+        def enqueue() -> Any:
+            event = None
+            for work in works:
+                event = work.enqueue(self.target)
+            return event
+
+        return Point(enqueue()) if self.lane is None else self.lane.submit(enqueue)
+
     def copy(self, dst: Any, src: Any) -> None:
         """Copy all bytes of `src` to `dst`, in the stream's order.
 
@@ -323,6 +336,21 @@ class XPUStream(Stream):
             except RuntimeError as error:
                 raise DriverError("sycl::queue::wait", 0, "sycl::exception", str(error)) from error
         self._kept.clear()
+
+    def settle(self) -> None:
+        """Wait on the host for all eager work so far, also if another thread begins a capture on this stream meanwhile."""
+        for _ in range(2):
+            before = self.before_capture
+            if before is not None:
+                before.wait()
+                return
+            try:
+                self.drain()
+            except DriverError:
+                if self.before_capture is None:
+                    raise
+            else:
+                return
 
     def is_idle(self) -> bool:
         """Whether all work so far is done, without waiting."""

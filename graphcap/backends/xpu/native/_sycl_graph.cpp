@@ -1,13 +1,16 @@
 // graphcap.backends.xpu._sycl_graph: SYCL command graphs for dpctl queues.
 //
 // One translation unit on the CPython limited API (3.10 and later), built with a plain C++17 compiler against the
-// headers that the SYCL runtime's wheel brings. Three rules hold everywhere below:
+// headers that the SYCL runtime's wheel brings. Four rules hold everywhere below:
 //
 //   1. No C++ exception leaves a function: every body runs inside guard(), which turns sycl::exception and
 //      std::exception into RuntimeError. An exception that crossed dpctl's C interface would end the process.
 //   2. The GIL is released around every call that may block or take a lock of the SYCL runtime, because host tasks
 //      take the GIL on a thread of that runtime.
-//   3. Nothing here owns a Python object except the capsules it returns. A host task carries a number; the Python
+//   3. No thread waits inside SYCL for a host task. Such a wait holds the scheduler's lock; a thread that submits through
+//      dpctl asks for that lock with the GIL; and the host task needs the GIL. So while host tasks are pending, waiting is
+//      asking again and again (poll_until).
+//   4. Nothing here owns a Python object except the capsules it returns. A host task carries a number; the Python
 //      side keeps the callable that belongs to it, so a graph can be destroyed on any thread without the GIL.
 //
 // Queues arrive as the "SyclQueueRef" capsule of dpctl.SyclQueue._get_capsule(), events as the "SyclEventRef" capsule
@@ -19,11 +22,14 @@
 #include <sycl/sycl.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -43,6 +49,9 @@ constexpr const char *event_name = "SyclEventRef";
 PyObject *host_dispatcher = nullptr;
 std::atomic<bool> host_tasks_open{false};
 std::atomic<long> host_tasks_running{0};
+
+// Host tasks that were submitted, or are in graphs that were launched, and have not run yet.
+std::atomic<long> host_tasks_pending{0};
 
 // Gives the GIL back on scope exit, whether the scope is left by return or by throw.
 class WithoutGil {
@@ -150,6 +159,17 @@ PyObject *support(PyObject *, PyObject *capsule) {
   });
 }
 
+// Returns once `done` says so, or once no host task is pending and SYCL may wait by itself. Called without the GIL.
+template <typename Done> void poll_until(Done done) {
+  auto pause = std::chrono::microseconds(5);
+  while (host_tasks_pending > 0 && !done()) {
+    std::this_thread::sleep_for(pause);
+    if (pause < std::chrono::microseconds(100)) {
+      pause *= 2;
+    }
+  }
+}
+
 PyObject *wait(PyObject *, PyObject *capsule) {
   return guard([&]() -> PyObject * {
     auto *queue = unwrap<sycl::queue>(capsule, queue_name);
@@ -158,7 +178,29 @@ PyObject *wait(PyObject *, PyObject *capsule) {
     }
     {
       WithoutGil released;
+      if (queue->ext_oneapi_get_state() == exp::queue_state::recording) {
+        throw std::runtime_error("wait cannot be called for a queue which is recording to a command graph");
+      }
+      poll_until([queue] { return queue->ext_oneapi_empty(); });
       queue->wait_and_throw();
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject *wait_event(PyObject *, PyObject *capsule) {
+  return guard([&]() -> PyObject * {
+    auto *event = unwrap<sycl::event>(capsule, event_name);
+    if (event == nullptr) {
+      return nullptr;
+    }
+    {
+      WithoutGil released;
+      poll_until([event] {
+        return event->get_info<sycl::info::event::command_execution_status>() ==
+               sycl::info::event_command_status::complete;
+      });
+      event->wait_and_throw();
     }
     Py_RETURN_NONE;
   });
@@ -211,7 +253,10 @@ PyObject *fill_bytes(PyObject *, PyObject *args) {
 class RunningHostTask {
 public:
   RunningHostTask() { ++host_tasks_running; }
-  ~RunningHostTask() { --host_tasks_running; }
+  ~RunningHostTask() {
+    --host_tasks_pending;
+    --host_tasks_running;
+  }
   RunningHostTask(const RunningHostTask &) = delete;
   RunningHostTask &operator=(const RunningHostTask &) = delete;
 };
@@ -229,6 +274,19 @@ void run_host_task(std::uint64_t token) noexcept {
   Py_XDECREF(result);
   PyGILState_Release(gil);
 }
+
+// Counts host tasks as pending from before they are submitted; takes that back if they were not.
+class ExpectedHostTasks {
+public:
+  explicit ExpectedHostTasks(long count) : count_(count) { host_tasks_pending += count_; }
+  ~ExpectedHostTasks() { host_tasks_pending -= count_; }
+  ExpectedHostTasks(const ExpectedHostTasks &) = delete;
+  ExpectedHostTasks &operator=(const ExpectedHostTasks &) = delete;
+  void were_submitted() noexcept { count_ = 0; }
+
+private:
+  long count_;
+};
 
 PyObject *host_task(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
@@ -250,10 +308,13 @@ PyObject *host_task(PyObject *, PyObject *args) {
     std::optional<sycl::event> event;
     {
       WithoutGil released;
+      const bool eager = queue->ext_oneapi_get_state() == exp::queue_state::executing;
+      ExpectedHostTasks expected(eager ? 1 : 0);
       event = queue->submit([token, &waits](sycl::handler &handler) {
         handler.depends_on(waits);
         handler.host_task([token] { run_host_task(token); });
       });
+      expected.were_submitted();
     }
     return wrap(std::move(*event), event_name, destroy_event);
   });
@@ -452,7 +513,8 @@ PyObject *launch(PyObject *, PyObject *args) {
   return guard([&]() -> PyObject * {
     PyObject *exec_capsule = nullptr;
     PyObject *queue_capsule = nullptr;
-    if (!PyArg_ParseTuple(args, "OO", &exec_capsule, &queue_capsule)) {
+    long host_tasks = 0;
+    if (!PyArg_ParseTuple(args, "OOl", &exec_capsule, &queue_capsule, &host_tasks)) {
       return nullptr;
     }
     auto *exec = unwrap<Exec>(exec_capsule, exec_name);
@@ -463,7 +525,9 @@ PyObject *launch(PyObject *, PyObject *args) {
     std::optional<sycl::event> event;
     {
       WithoutGil released;
+      ExpectedHostTasks expected(host_tasks);
       event = queue->ext_oneapi_graph(*exec);
+      expected.were_submitted();
     }
     return wrap(std::move(*event), event_name, destroy_event);
   });
@@ -473,6 +537,7 @@ PyMethodDef methods[] = {
     {"state", state, METH_O, "state(queue) -> int\n\n0 when the queue executes, 1 when it records."},
     {"support", support, METH_O, "support(queue) -> int\n\n2 full graph aspect, 1 limited, 0 none."},
     {"wait", wait, METH_O, "wait(queue)\n\nWait for the queue; RuntimeError when it records."},
+    {"wait_event", wait_event, METH_O, "wait_event(event)\n\nWait for the work of an event."},
     {"is_idle", is_idle, METH_O, "is_idle(queue) -> bool\n\nWhether all work of the queue is complete."},
     {"fill_bytes", fill_bytes, METH_VARARGS,
      "fill_bytes(queue, pointer, value, count, events) -> event\n\nAsynchronous memset of USM memory."},
@@ -494,7 +559,7 @@ PyMethodDef methods[] = {
     {"finalize", finalize, METH_VARARGS,
      "finalize(graph, updatable=False) -> exec\n\nThe executable graph of the recorded one."},
     {"update", update, METH_VARARGS, "update(exec, graph)\n\nWhole-graph update of an updatable executable."},
-    {"launch", launch, METH_VARARGS, "launch(exec, queue) -> event\n\nEnqueue the executable graph."},
+    {"launch", launch, METH_VARARGS, "launch(exec, queue, host_tasks) -> event\n\nEnqueue the executable graph, which has so many host tasks."},
     {nullptr, nullptr, 0, nullptr},
 };
 
