@@ -184,6 +184,7 @@ FUNCTIONS: Final[dict[str, str]] = {
     "lexsort": "f((x, y))",
     "searchsorted": "f(p, x); f(p, a, side='right')",
     "digitize": "f(x, p)",
+    "in1d": "f(n, [0, 2])",
     "isin": "f(k, n); f(k, [0, 2])",
     # products
     "dot": "f(a, b.T); f(x, y); f(a, 2.0); f(t, a.T); f(a, w.T, out=s)",

@@ -285,7 +285,8 @@ def test_a_refused_function_says_so(name: str) -> None:
     assert isinstance(error, graphcap.CaptureForbiddenError), error
     assert error.cure
     # poly and roots are asked for their operands by iteration, before NumPy tells who was called.
-    assert last in error.asked or name in ("poly", "roots"), error
+    # Functions that do not dispatch in an old NumPy fail at the conversion.
+    assert last in error.asked or name in ("poly", "roots") or not hasattr(function, "_implementation"), error
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if hasattr(np.ndarray, name)])
@@ -331,7 +332,7 @@ REFUSED_USES: Final[dict[str, Callable[[Any], Any]]] = {
     "__array_interface__": lambda a: a.__array_interface__,
     "__dlpack__": lambda a: a.__dlpack__(),
 }
-UNLIKE_NUMPY: Final = {"__setstate__", "__sizeof__", "__array_struct__", "__buffer__"}
+UNLIKE_NUMPY: Final = {"__setstate__", "__sizeof__", "__array_struct__", "__buffer__", "tostring"}
 """The type does not have them, or has ``object``'s."""
 
 

@@ -219,10 +219,7 @@ def expected() -> list[str]:
 
 def test_all_functions_of_the_declared_edition_are_there() -> None:
     missing = [name for name in expected() if not callable(getattr(xp, name, None))]
-    if np.lib.NumpyVersion(np.__version__) < "2.1.0":
-        assert missing == ["astype"]  # NumPy 2.0 has it as a method only
-    else:
-        assert missing == []
+    assert missing == []
     assert [name for name in LINALG if not callable(getattr(xp.linalg, name, None))] == []
     assert [name for name in FFT if not callable(getattr(xp.fft, name, None))] == []
     assert [name for name in [*DTYPES, "e", "pi", "inf", "nan", "newaxis"] if not hasattr(xp, name)] == []
@@ -254,6 +251,17 @@ def test_arrays_have_what_the_standard_asks_for() -> None:
         a.to_device("cuda")
     with pytest.raises(ValueError, match="gpu"):
         xp.zeros(3, device="gpu")
+
+
+def test_inspection() -> None:
+    info = xp.__array_namespace_info__()
+    assert info.default_device() in info.devices()
+    assert set(info.default_dtypes(device="cpu")) == {"real floating", "complex floating", "integral", "indexing"}
+    assert set(info.dtypes()) == set(DTYPES)
+    assert set(info.dtypes(kind=("bool", "real floating"))) == {"bool", "float32", "float64"}
+    assert info.capabilities()["data-dependent shapes"]
+    with pytest.raises(ValueError, match="text"):
+        info.dtypes(kind="text")
 
 
 def test_results_are_arrays_never_scalars() -> None:

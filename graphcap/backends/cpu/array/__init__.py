@@ -29,13 +29,13 @@ from graphcap.backends.cpu.array import random as random
 from graphcap.backends.cpu.array import strings as strings
 from graphcap.backends.cpu.array._array import ndarray as ndarray
 from graphcap.backends.cpu.array._namespace import names_of
+from graphcap.backends.cpu.array._namespace_info import NamespaceInfo
 from graphcap.backends.cpu.array._standard import EDITION
 
 globals().update(names_of(np))
 
 __array_api_version__ = EDITION
-if hasattr(np, "__array_namespace_info__"):  # NumPy 2.1
-    __array_namespace_info__ = np.__array_namespace_info__
+__array_namespace_info__ = NamespaceInfo
 __version__ = np.__version__
 from_dlpack, asnumpy = _standard.from_dlpack, _standard.asnumpy
 check_api_version = _standard.check_api_version

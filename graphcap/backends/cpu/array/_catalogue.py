@@ -18,7 +18,7 @@ from graphcap.backends.cpu.array._dispatch import RECORDED_NAMES, find
 from graphcap.backends.cpu.array._namespace import public_names
 from graphcap.backends.cpu.array._refused import REFUSALS
 
-__all__ = ["MODULES", "OTHER_VERSIONS", "Entry", "entry", "method_entry", "method_names", "names"]
+__all__ = ["METHODS", "MODULES", "OTHER_VERSIONS", "Entry", "entry", "method_entry", "method_names", "names"]
 
 MODULES: Final[tuple[str, ...]] = (
     "",
@@ -81,14 +81,14 @@ _GROUPS: Final[tuple[tuple[Entry, str], ...]] = (
         "tril_indices triu_indices zeros fromfunction frombuffer fromfile fromiter fromregex fromstring genfromtxt load "
         "loadtxt fft.fftfreq fft.rfftfreq broadcast_shapes base_repr binary_repr format_float_positional "
         "format_float_scientific bmat datetime_data promote_types issubdtype isdtype mintypecode typename frompyfunc "
-        "lib.array_utils.normalize_axis_index lib.array_utils.normalize_axis_tuple sctype2char",
+        "lib.array_utils.normalize_axis_index lib.array_utils.normalize_axis_tuple",
     ),
     (_NO_VALUE, "isscalar isfortran lib.array_utils.byte_bounds"),
     (
         _CONVERTS,
         "array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite asmatrix require from_dlpack nested_iters "
         "iterable lib.stride_tricks.as_strided char.array char.asarray char.compare_chararrays char.multiply char.partition "
-        "char.rpartition trapz row_stack",
+        "char.rpartition",
     ),
     (
         _SETTING,
@@ -114,8 +114,8 @@ _GROUPS: Final[tuple[tuple[Entry, str], ...]] = (
         "random.shuffle",
     ),
     (
-        Entry("recorded", "node, by the ufunc behind it"),
-        "strings.count strings.endswith strings.find strings.index strings.rfind strings.rindex strings.startswith "
+        Entry("recorded", "node, by the function behind it"),
+        "row_stack trapz strings.count strings.endswith strings.find strings.index strings.rfind strings.rindex strings.startswith "
         "strings.lstrip strings.rstrip strings.strip strings.slice char.count char.endswith char.find char.index char.rfind char.rindex "
         "char.startswith char.lstrip char.rstrip char.strip",
     ),
@@ -136,15 +136,14 @@ OTHER_VERSIONS: Final[dict[str, str]] = {
     "cumulative_sum": "from 2.1",
     "cumulative_prod": "from 2.1",
     "unstack": "from 2.1",
-    "astype": "from 2.1",
     "matvec": "from 2.2",
     "vecmat": "from 2.2",
+    "strings.partition": "from 2.1",
+    "strings.rpartition": "from 2.1",
     "strings.slice": "from 2.3",
     "in1d": "to 2.3",
     "trapz": "to 2.3",
-    "row_stack": "in some",
-    "sctype2char": "in none after 2.0",
-    "chararray": "in some",
+    "chararray": "to 2.3",
     "complex192": "on some machines",
     "float96": "on some machines",
     "complex256": "on some machines",
@@ -159,7 +158,10 @@ def names(module: str) -> list[str]:
     if not isinstance(found, types.ModuleType):
         return []
     prefix = f"{module}." if module else ""
-    return [prefix + name for name in public_names(found) if callable(getattr(found, name))]
+    listed = public_names(found)
+    if module and hasattr(found, "__all__"):
+        listed = sorted(set(listed) & set(found.__all__))
+    return [prefix + name for name in listed if callable(getattr(found, name))]
 
 
 def entry(name: str) -> Entry | None:
@@ -210,7 +212,7 @@ _METHOD_GROUPS: Final[tuple[tuple[Entry, str], ...]] = (
     ),
     (
         _READS,
-        "item tolist tobytes tofile dump dumps __array__ __bool__ __complex__ __contains__ __float__ __format__ "
+        "item tolist tobytes tostring tofile dump dumps __array__ __bool__ __complex__ __contains__ __float__ __format__ "
         "__index__ __int__ __iter__ __reduce__ __reduce_ex__ __repr__ __setstate__ __str__ __sizeof__",
     ),
     (_HANDS_OUT, "base ctypes data flat __array_interface__ __array_struct__ __buffer__ __dlpack__"),
@@ -219,12 +221,13 @@ _METHOD_GROUPS: Final[tuple[tuple[Entry, str], ...]] = (
         "nonzero compress",
     ),
     (Entry("refused", "it would move the memory; make a new array: xp.resize(a, shape)"), "resize"),
+    (Entry("not seen", "gone since NumPy 2.0: NumPy itself raises"), "itemset newbyteorder ptp"),
     (
         Entry("not seen", "NumPy's own machinery of subclasses, which this type is not"),
         "__array_finalize__ __array_priority__ __array_wrap__ __delitem__ __hash__",
     ),
 )
-_METHODS: Final[dict[str, Entry]] = {name: known for known, group in _METHOD_GROUPS for name in group.split()}
+METHODS: Final[dict[str, Entry]] = {name: known for known, group in _METHOD_GROUPS for name in group.split()}
 
 
 def method_names() -> Iterator[str]:
@@ -261,4 +264,4 @@ def callable_or_data(found: Any) -> bool:
 
 def method_entry(name: str) -> Entry | None:
     """What happens to a method or attribute during capture; ``None`` if that was never decided."""
-    return _METHODS.get(name)
+    return METHODS.get(name)

@@ -28,7 +28,7 @@ def _infinite(stream: CPUStream, function: Callable[..., Any], x: Any, out: Any 
 
 @recorded(
     "angle nan_to_num isclose iscomplex isreal i0 sinc unwrap interp diff ediff1d gradient trapezoid convolve correlate "
-    "isin polyval polyadd polysub polyder polyint histogram histogram2d histogramdd histogram_bin_edges fix "
+    "isin in1d polyval polyadd polysub polyder polyint histogram histogram2d histogramdd histogram_bin_edges fix "
     "busday_count busday_offset is_busday"
 )
 def _general(stream: CPUStream, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -69,7 +69,7 @@ class Protocols(Array):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        data = self._read("__array_interface__")
+        data = self._read("numpy.asarray() or another conversion to a plain array (__array_interface__)")
         if not is_managed(data.dtype):
             raise AttributeError("references have no array interface")  # NumPy goes on to __array__
         interface: dict[str, Any] = data.__array_interface__

@@ -23,7 +23,7 @@ _AFTER: Final = "Call it before or after the capture (after replay())."
 _GROUPS: Final[tuple[tuple[str, str, str], ...]] = (
     (
         "nonzero flatnonzero argwhere extract compress unique unique_all unique_counts unique_inverse unique_values "
-        "intersect1d union1d setdiff1d setxor1d trim_zeros bincount roots poly polydiv polymul linalg.lstsq in1d",
+        "intersect1d union1d setdiff1d setxor1d trim_zeros bincount roots poly polydiv polymul linalg.lstsq",
         _SHAPE,
         _FULL,
     ),

@@ -47,7 +47,8 @@ def check_device(device: Any) -> None:
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Any:
     """An array over the memory of any array that speaks DLPack."""
     check_device(device)
-    found: Any = x if isinstance(x, Array) else wrap(np.from_dlpack(x))
+    # NumPy before 2.1 takes everything from DLPack as read-only, its own arrays too.
+    found: Any = x if isinstance(x, Array) else wrap(x if type(x) is np.ndarray else np.from_dlpack(x))
     return found.copy() if copy else found
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from graphcap.backends.cpu.array._catalogue import (
+    METHODS,
     MODULES,
     OTHER_VERSIONS,
     Entry,
@@ -68,7 +69,7 @@ and 2.2, 2024.12 from 2.3), and its functions are NumPy's. What is missing of it
 
 - while a stream captures: functions whose result's shape depends on values (`nonzero`, `unique_*`, `repeat` with an array,
   boolean-mask reads), `bool()`, `int()`, `float()`, `complex()`, `__index__` and `__dlpack__` (all work at other times);
-- with NumPy 2.0: `__array_namespace_info__`, and what the editions after 2022.12 add;
+- with NumPy 2.0: what the editions after 2022.12 add to the functions;
 - `device` is `"cpu"` and nothing else; `to_device` takes no `stream`.
 
 `array-api-compat` and `array-api-extra` accept the arrays, and SciPy's array-API functions (`SCIPY_ARRAY_API=1`) run on them
@@ -82,7 +83,7 @@ _TABLE_HEAD = "| name | during capture | |\n| --- | --- | --- |\n"
 def rows() -> list[tuple[str, str, Entry]]:
     """(heading, name, entry) of everything public in the installed NumPy, and of what other releases have."""
     found: list[tuple[str, str, Entry]] = []
-    for name in method_names():
+    for name in sorted({*method_names(), *METHODS}):
         known = method_entry(name)
         if known is not None:
             found.append(("ndarray", name, known))
