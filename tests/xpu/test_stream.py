@@ -200,6 +200,65 @@ def test_usm_arrays_take_part(device: str, stream: Any) -> None:
     np.testing.assert_array_equal(view, [0, 0, 0, 0] + [10] * 8)
 
 
+class Flags:
+    writable = True
+
+
+class UsmNdarray:
+    """Looks as the arrays of dpctl and dpnp do: reading the USM interface waits for the queue, whatever it does."""
+
+    def __init__(self, memory: Any, count: int, offset: int) -> None:
+        self.usm = memory
+        self.shape, self.strides, self.dtype = (count,), (1,), np.dtype(np.int32)
+        self.flags = Flags()
+        self.sycl_queue = memory.sycl_queue
+        self._pointer = memory._pointer + 4 * offset
+
+    @property
+    def usm_data(self) -> Any:
+        return self.usm
+
+    @property
+    def __sycl_usm_array_interface__(self) -> Any:
+        raise AssertionError("this waits for the queue")
+
+
+class DpnpArray:
+    """A dpnp array wraps the former."""
+
+    def __init__(self, array: UsmNdarray) -> None:
+        self._array_obj = array
+
+    def get_array(self) -> Any:
+        raise AssertionError("this waits for the queue")
+
+    __sycl_usm_array_interface__ = property(get_array)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_arrays_whose_interface_waits(device: str, stream: Any, wrapped: bool) -> None:
+    """dpctl's and dpnp's arrays take part without a wait, which would end the process in a capture."""
+    memory = shared(stream, 4 * 8)
+    view = np.asarray(memory).view(np.int32)
+    view[:] = 1
+    plain = UsmNdarray(memory, 4, 3)
+    array = DpnpArray(plain) if wrapped else plain
+    kernel = kernels.load(stream, "arithmetic", "add_scalar_i32")
+    out = np.zeros(4, np.int32)
+    graph = graphcap.Graph(device)
+    with stream, graph:
+        stream.fill(array, 7)
+        stream.launch(kernel, [array, np.int32(5), np.uint64(4)], 4)
+        stream.copy(out, array)
+    graph.replay(stream)
+    stream.synchronize()
+    np.testing.assert_array_equal(view, [1, 1, 1, 12, 12, 12, 12, 1])
+    np.testing.assert_array_equal(out, 12)
+    plain.flags.writable = False
+    with pytest.raises(ValueError, match="read-only"):
+        stream.fill(array, 7)
+
+
 @pytest.mark.parametrize(
     ("args", "error", "says"),
     [

@@ -67,9 +67,11 @@ def resolve(value: Any, what: str, *, writable: bool = False) -> Operand:
         return Operand(value.memory, value.ptr, value.nbytes, _UNTYPED, "C", value)
     if _dpctl.is_memory(value):
         return Operand(value, value._pointer, value.nbytes, _UNTYPED, "C", value)
-    interface = getattr(value, "__sycl_usm_array_interface__", None)
-    if interface is not None:
-        return _usm_array(value, interface, what, writable)
+    array = _usm_ndarray(value)
+    if array is not None:
+        return _from_usm_ndarray(value, array, what, writable)
+    if _has_interface(value):
+        return _usm_array(value, value.__sycl_usm_array_interface__, what, writable)
     if isinstance(value, (bytes, bytearray, memoryview)):
         value = np.frombuffer(value, np.uint8)
     if isinstance(value, (np.ndarray, np.generic)):
@@ -77,6 +79,37 @@ def resolve(value: Any, what: str, *, writable: bool = False) -> Operand:
     raise TypeError(
         f"{what}: expected a graphcap buffer, dpctl memory, a USM array or a NumPy array, not {type(value).__name__}."
     )
+
+
+def _has_interface(value: Any) -> bool:
+    """Whether `value` has a USM interface. It is not read here: reading it may wait for the queue."""
+    name = "__sycl_usm_array_interface__"
+    return hasattr(type(value), name) or name in getattr(value, "__dict__", ())
+
+
+def _usm_ndarray(value: Any) -> Any:
+    """The ``usm_ndarray`` that `value` is, or that a dpnp array wraps; ``None`` for anything else.
+
+    Their USM interface, and dpnp's ``get_array()``, wait for the array's queue, which ends the process while it records. So
+    these two are read by their plain attributes.
+    """
+    for candidate in (getattr(value, "_array_obj", None), value):
+        if hasattr(type(candidate), "usm_data"):
+            return candidate
+    return None
+
+
+def _from_usm_ndarray(value: Any, array: Any, what: str, writable: bool) -> Operand:
+    dtype = np.dtype(array.dtype)
+    if writable and not array.flags.writable:
+        raise ValueError(f"{what}: the memory is read-only.")
+    order = _order(array.shape, array.strides, what)
+    nbytes = int(np.prod(array.shape, dtype=np.int64)) * dtype.itemsize
+    if nbytes == 0:
+        return Operand(None, 0, 0, dtype, order, value)
+    pointer = int(array._pointer)
+    memory = _dpctl.memory_at(pointer, nbytes, array.sycl_queue, value)
+    return Operand(memory, pointer, nbytes, dtype, order, value)
 
 
 def _usm_array(value: Any, interface: dict[str, Any], what: str, writable: bool) -> Operand:
@@ -168,7 +201,7 @@ def kernel_argument(value: Any, position: int) -> tuple[Any, Operand | None]:
     if isinstance(value, _dpctl.KERNEL_ARGUMENTS):
         return value, None
     what = f"launch(): argument {position}"
-    if isinstance(value, XPUBuffer) or hasattr(value, "__sycl_usm_array_interface__"):
+    if isinstance(value, XPUBuffer) or _usm_ndarray(value) is not None or _has_interface(value):
         operand = resolve(value, what)
         if operand.memory is None:
             raise ValueError(f"{what}: the memory is empty, so it has no address.")

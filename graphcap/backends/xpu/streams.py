@@ -339,18 +339,24 @@ class XPUStream(Stream):
 
     def settle(self) -> None:
         """Wait on the host for all eager work so far, also if another thread begins a capture on this stream meanwhile."""
-        for _ in range(2):
+        for attempt in range(10):
             before = self.before_capture
             if before is not None:
                 before.wait()
                 return
             try:
                 self.drain()
-            except DriverError:
-                if self.before_capture is None:
-                    raise
-            else:
                 return
+            except DriverError:
+                if attempt == 9 or self._is_recorded_by_others():
+                    raise
+                # A capture began between the two, or has ended again by now: look anew.
+
+    def _is_recorded_by_others(self) -> bool:
+        """Whether the queue stands in recording state although none of graphcap's captures holds it."""
+        extension = self.target.extension
+        with captures.lock:
+            return extension is not None and self.capture is None and extension.state(self.target.capsule) == 1
 
     def is_idle(self) -> bool:
         """Whether all work so far is done, without waiting."""
