@@ -104,12 +104,12 @@ class CachingAllocator(AllocatorCore):
             self._open_captures += 1
 
     def capture_ended(self) -> None:
-        """Count the end of a capture, whether it succeeded or not. Safe in a finalizer.
+        """Count the end of a capture, whether it succeeded or not. Never waits; safe in a finalizer.
 
         Raises
         ------
         PoolStateError
-            No capture is open.
+            No capture is open. Becomes a ``GraphcapWarning`` if the allocator was busy and the call had to be queued.
         """
         self._run_or_queue(self._count_capture_end)
 
@@ -143,6 +143,8 @@ class CachingAllocator(AllocatorCore):
     @property
     def open_captures(self) -> int:
         """Number of captures counted in and not yet out."""
+        if self._queue:
+            self.settle()
         return self._open_captures
 
     def retain_pool(self, pool_id: MempoolId) -> None:

@@ -356,11 +356,13 @@ class AllocatorCore:
         lists.insert(block)
 
     def _run_or_queue(self, action: Callable[[], None]) -> None:
-        """Run `action` under the lock, or leave it to the next operation if a finalizer calls in the middle of
-        one."""
+        """Run `action` now, or leave it to the next operation if the allocator is busy, here or on another thread."""
         if self._queue:
             self.settle()
-        with self._lock:
+        if not self._lock.acquire(False):
+            self._queue.append(action)
+            return
+        try:
             if self._busy:
                 self._queue.append(action)
                 return
@@ -369,6 +371,8 @@ class AllocatorCore:
                 action()
             finally:
                 self._busy = False
+        finally:
+            self._lock.release()
 
     def _refuse_reentry(self, asked: str) -> None:
         """Release the lock once and raise."""

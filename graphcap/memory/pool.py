@@ -11,7 +11,7 @@ parked block, giving memory back, checkpoints and snapshots all look at merged b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from sortedcontainers import SortedList
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from graphcap.memory.source import SegmentSource
 
 __all__ = ["FreeLists", "ParkedBlocks", "Pool"]
+
+_MAX_EXACT_SIZES: Final = 8192
+"""Exact-size lists that a pool keeps: a program whose every request has a new size must not grow them for ever."""
 
 
 class ParkedBlocks(list[tuple[int, Block]]):
@@ -57,6 +60,9 @@ class FreeLists:
         key = (self.stream, rounded)
         found = self.pool.parked.get(key)
         if found is None:
+            if len(self.pool.parked) >= _MAX_EXACT_SIZES:
+                # Lists that nothing leads to any more stay the homes of their blocks, and `consolidate` empties them.
+                self.pool.parked.clear()
             found = self.pool.parked[key] = ParkedBlocks(self)
         return found
 

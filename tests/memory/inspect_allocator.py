@@ -18,7 +18,8 @@ def check_structure(a: CachingAllocator, source: StrictSource) -> None:
     store = a._store
     out: dict[int, int] = {}
     for pool in store.pools.values():
-        parked = {id(block) for home in pool.parked.values() for _, block in home}
+        parked = {id(block) for lists in pool.lists.values() for home in lists.parked for _, block in home}
+        assert all(home.listed for home in pool.parked.values() if home)
         sorted_blocks = {id(item[2]) for lists in pool.lists.values() for item in lists.tree}
         seen_parked, seen_sorted = set(), set()
         for address, segment in pool.segments.items():

@@ -19,6 +19,7 @@ from graphcap.memory import (
     use_mem_pool,
     validate_pool_id,
 )
+from tests.memory.inspect_allocator import check_structure
 from tests.memory.strict_source import StrictSource
 
 MIB = 1 << 20
@@ -378,6 +379,23 @@ def test_streams_that_are_gone_leave_nothing_behind(a: CachingAllocator) -> None
     a.empty_cache()
     pool = a._store.default
     assert (len(pool.lists), len(pool.parked)) == (0, 0)
+
+
+def test_requests_of_ever_new_sizes_do_not_grow_the_books(
+    a: CachingAllocator, source: StrictSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphcap.memory.pool._MAX_EXACT_SIZES", 10)
+    live = [a.allocate(512 * i, 0) for i in range(1, 40)]
+    assert len(a._store.default.parked) <= 10
+    for block in live:
+        a.free(block)
+    check_structure(a, source)
+    again = [a.allocate(512 * i, 0) for i in range(1, 40)]
+    check_structure(a, source)
+    for block in again:
+        a.free(block)
+    a.empty_cache()
+    assert source.segments == {}
 
 
 def test_a_source_that_is_none_is_refused(a: CachingAllocator) -> None:

@@ -254,6 +254,9 @@ class AllocatorMachine(RuleBasedStateMachine):
         capture = self.captures.pop(pick % len(self.captures))
         self.routes.remove(capture)
         self.source.open_captures -= 1
+        if not self.captures:  # every stream of a capture was joined: its uses are over, also if another capture begins
+            for w in self.waiting:
+                w.needs_no_capture = False
         if abandon:
             self.a.abandon_capture(capture.pool, began=True)
             return
