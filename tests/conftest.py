@@ -5,6 +5,8 @@ A driver that does not build stops nothing here: the header says so, and the tes
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -16,7 +18,21 @@ settings.load_profile("graphcap")
 _driver = pytest.StashKey[str]()
 
 
+HERE = Path(__file__).resolve().parent
+_WITHOUT_DRIVER = {"callables", "cpu_array", "cpu_native", "dot", "examples", "inspection", "memory", "topology", "xpu"}
+"""Folders whose tests never touch CUDA: run alone, they need not wait for the driver to be built."""
+
+
+def _folder(arg: str) -> str | None:
+    """The folder of ``tests/`` that an argument of pytest names, if it names one."""
+    path = Path(arg.split("::")[0]).resolve()
+    return path.parts[len(HERE.parts)] if HERE in path.parents else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if all(_folder(arg) in _WITHOUT_DRIVER for arg in config.args):
+        config.stash[_driver] = "not loaded: these tests do not use it"
+        return
     try:
         config.stash[_driver] = loader.load()
     except loader.BuildError as error:

@@ -7,6 +7,8 @@ run before anything imports ``cuda.*``.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import fcntl
 import functools
 import hashlib
 import importlib.metadata
@@ -16,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 DRIVER = FOLDER / "driver"
@@ -111,19 +114,38 @@ def build(sanitize: str | None = None) -> pathlib.Path:
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        objects = [pathlib.Path(scratch) / f"{source.stem}.o" for source in sources]
-        jobs = [
-            [command, *flags, "-c", str(source), "-o", str(one)] for source, one in zip(sources, objects, strict=True)
-        ]
+    with _one_builder():
+        if target.exists():
+            return target
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-            list(pool.map(_run, jobs))
-        made = pathlib.Path(scratch) / SONAME
-        link = [command, "-shared", f"-Wl,-soname,{SONAME}", f"-Wl,--version-script={DRIVER / 'exports.map'}"]
-        link += ["-o", str(made), *map(str, objects), "-ldl", "-lpthread", "-Wl,-z,nodelete"]
-        _run([*link, f"-fsanitize={sanitize}"] if sanitize else link)
-        os.replace(made, target)  # whole or not at all, also with several processes building
+            objects = list(pool.map(lambda source: _object(command, flags, source, headers), sources))
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+            made = pathlib.Path(scratch) / SONAME
+            link = [command, "-shared", f"-Wl,-soname,{SONAME}", f"-Wl,--version-script={DRIVER / 'exports.map'}"]
+            link += ["-o", str(made), *map(str, objects), "-ldl", "-lpthread", "-Wl,-z,nodelete"]
+            _run([*link, f"-fsanitize={sanitize}"] if sanitize else link)
+            os.replace(made, target)  # whole or not at all
     return target
+
+
+@contextlib.contextmanager
+def _one_builder() -> Iterator[None]:
+    """Let one process build at a time; the others find what it made."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _object(command: str, flags: list[str], source: pathlib.Path, headers: list[pathlib.Path]) -> pathlib.Path:
+    """Compile one source file, unless it was compiled before with the same headers and flags."""
+    made = CACHE / "objects" / f"{source.stem}-{_digest([source, *headers], command, *flags)}.o"
+    if not made.exists():
+        made.parent.mkdir(exist_ok=True)
+        draft = made.with_suffix(f".{os.getpid()}")
+        _run([command, *flags, "-c", str(source), "-o", str(draft)])
+        os.replace(draft, made)
+    return made
 
 
 def build_kernels(source: pathlib.Path) -> pathlib.Path:
