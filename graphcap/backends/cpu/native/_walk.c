@@ -95,8 +95,20 @@ typedef struct {
     unsigned seen;    /* those seen in this replay */
     operand *operand;
     index_t *strides; /* as the loop takes them */
-    char **data;      /* addresses as the loop takes them, in a block of one row */
 } call;
+
+/*
+ * What the walk of a small block touches, one after the other in memory and nothing else, so that a graph of a million nodes
+ * streams through the cache: this head, then the addresses and the strides as the loop takes them.
+ */
+typedef struct {
+    strided_loop loop; /* NULL: copy */
+    void *context;
+    void *auxdata;
+    index_t length;
+    int32_t operands;
+    int32_t checks_fpe;
+} step;
 
 typedef struct {
     PyObject_HEAD
@@ -106,7 +118,7 @@ typedef struct {
     operand *operands;
     index_t *steps;   /* storage of operand.outer */
     index_t *strides; /* storage of call.strides */
-    char **data;      /* storage of call.data */
+    char *steps_of_row; /* of a block of one row: steps, packed */
     int outer_dims;
     index_t outer_shape[MAX_OUTER];
     index_t rows, row_length, last_length; /* the last row of each outer step may be shorter */
@@ -216,21 +228,58 @@ static int run_rows(block *b, index_t first, index_t last, char *scratch, unsign
     return 0;
 }
 
+static inline char **step_data(step *k)
+{
+    return (char **)(k + 1);
+}
+
+static inline index_t *step_strides(step *k)
+{
+    return (index_t *)(step_data(k) + k->operands);
+}
+
+static inline step *step_next(step *k)
+{
+    return (step *)(step_strides(k) + k->operands);
+}
+
 /* The common small block: call after call, with nothing to compute in between. */
 static int run_single(block *b)
 {
-    for (call *k = b->calls, *end = k + b->count; k < end; k++) {
+    step *k = (step *)b->steps_of_row;
+    for (index_t c = 0; c < b->count; c++, k = step_next(k)) {
+        char **data = step_data(k);
         if (k->loop == NULL) {
-            copy_row(&k->operand[0], k->data[0], &k->operand[1], k->data[1], k->length, k->itemsize);
+            const operand *o = b->calls[c].operand;
+            copy_row(&o[0], data[0], &o[1], data[1], k->length, b->calls[c].itemsize);
             continue;
         }
-        if (k->loop(k->context, k->data, &k->length, k->strides, k->auxdata) < 0) return -1;
+        if (k->loop(k->context, data, &k->length, step_strides(k), k->auxdata) < 0) return -1;
         if (k->checks_fpe) {
             unsigned s = get_fpe();
             if (s) {
                 clear_fpe();
-                k->seen |= s;
+                b->calls[c].seen |= s;
             }
+        }
+    }
+    return 0;
+}
+
+/* Pack the steps of a block of one row. */
+static int pack_steps(block *b)
+{
+    size_t bytes = 0;
+    for (index_t c = 0; c < b->count; c++) bytes += sizeof(step) + (size_t)b->calls[c].operands * 2 * sizeof(index_t);
+    b->steps_of_row = malloc(bytes + 1);
+    if (b->steps_of_row == NULL) return -1;
+    step *k = (step *)b->steps_of_row;
+    for (index_t c = 0; c < b->count; c++, k = step_next(k)) {
+        const call *from = &b->calls[c];
+        *k = (step){from->loop, from->context, from->auxdata, from->length, from->operands, from->checks_fpe};
+        for (int o = 0; o < from->operands; o++) {
+            step_data(k)[o] = from->operand[o].base;
+            step_strides(k)[o] = from->operand[o].inner;
         }
     }
     return 0;
@@ -364,7 +413,7 @@ static void block_dealloc(PyObject *self)
     free(b->operands);
     free(b->steps);
     free(b->strides);
-    free(b->data);
+    free(b->steps_of_row);
     free(b->scratch);
     PyObject_GC_Del(self);
     Py_DECREF(type);
@@ -468,9 +517,8 @@ static PyObject *block_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     int width = b->outer_dims > 1 ? b->outer_dims : 1;
     b->steps = calloc((size_t)(operands * width) + 1, sizeof(index_t));
     b->strides = calloc((size_t)operands + 1, sizeof(index_t));
-    b->data = calloc((size_t)operands + 1, sizeof(char *));
     b->scratch = malloc((size_t)scratch_bytes + 64);
-    if (b->data == NULL || b->calls == NULL || b->operands == NULL || b->steps == NULL || b->strides == NULL || b->scratch == NULL) {
+    if (b->calls == NULL || b->operands == NULL || b->steps == NULL || b->strides == NULL || b->scratch == NULL) {
         PyErr_NoMemory();
         goto fail;
     }
@@ -507,16 +555,16 @@ static PyObject *block_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         }
         k->strides = b->strides + (k->operand - b->operands);
         for (int o = 0; o < k->operands; o++) k->strides[o] = k->operand[o].inner;
-        if (b->outer_dims == 0) {
-            k->data = b->data + (k->operand - b->operands);
-            for (int o = 0; o < k->operands; o++) {
-                if (k->operand[o].scratch >= 0) {
-                    PyErr_SetString(PyExc_ValueError, "Block: a block of one row has no scratch memory");
-                    goto fail;
-                }
-                k->data[o] = k->operand[o].base;
+        for (int o = 0; b->outer_dims == 0 && o < k->operands; o++) {
+            if (k->operand[o].scratch >= 0) {
+                PyErr_SetString(PyExc_ValueError, "Block: a block of one row has no scratch memory");
+                goto fail;
             }
         }
+    }
+    if (b->outer_dims == 0 && pack_steps(b) < 0) {
+        PyErr_NoMemory();
+        goto fail;
     }
     if (b->outer_dims) b->work = b->count * b->rows * row_length;
     b->kept = Py_NewRef(kept);

@@ -248,8 +248,14 @@ def _as_arrays(inputs: tuple[Any, ...], dtypes: tuple[np.dtype[Any], ...]) -> tu
             constant = np.array(value, dtype=dtype) if type(value) is int else np.asarray(value).astype(dtype)
         except (OverflowError, TypeError, ValueError):
             return None
-        found.append(constant)
+        found.append(_constant(constant.tobytes(), dtype))
     return tuple(found)
+
+
+@functools.lru_cache(maxsize=4096)
+def _constant(item: bytes, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """One array for equal scalars: a program repeats few of them many times."""
+    return np.frombuffer(item, dtype).reshape(())
 
 
 def _apart(inputs: tuple[np.ndarray[Any, Any], ...], outputs: tuple[np.ndarray[Any, Any], ...]) -> bool:
