@@ -42,6 +42,7 @@ check: $(VENV)/.test-stamp ## Lint, check the format, the types and the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy graphcap tests
+	MYPYPATH=tests/out_of_tree/npu/src $(BIN)/mypy -m graphcap_npu.backend -m graphcap_npu.graph -m graphcap_npu.device
 	$(PY) -m pytest -q tests/test_layers.py
 
 format: $(VENV)/.test-stamp ## Format the code and mend what the linter can
