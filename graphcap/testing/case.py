@@ -125,6 +125,7 @@ class ConformanceCase:
             yield fx
             self._check_nothing_is_left(fx, current, collecting, before)
         finally:
+            fx.let_go()
             fx.finish()
 
     @staticmethod

@@ -103,6 +103,10 @@ class BackendFixtures(abc.ABC):
         """The stream on which the tests prepare and look; no test captures it."""
         return self.make_stream()
 
+    def let_go(self) -> None:
+        """Drop what this object made for itself; called before :meth:`finish`."""
+        self.__dict__.pop("helper", None)
+
     def allocate(self, nbytes: int, stream: graphcap.Stream | None = None) -> Any:
         """A buffer with unknown contents, first used on `stream` (the current one if not given)."""
         return graphcap.allocate(nbytes, device=self.device) if stream is None else stream.allocate(nbytes)

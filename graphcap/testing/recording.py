@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import functools
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -255,6 +258,54 @@ class Recording(ConformanceCase):
         in_thread(lambda: graph.replay(stream))
         stream.synchronize()
         np.testing.assert_array_equal(fx.download(out), 2 * vector(1) + vector(2))
+
+    def test_one_executable_never_overlaps_itself(self, fx: BackendFixtures) -> None:
+        """S-D38: four threads replay one graph with an in-place step on streams of their own; every step counts."""
+        x, y = fx.upload(np.zeros(N, np.float32)), fx.upload(vector(1))
+        graph = self.captured(fx, x, 1, x, y)
+        streams = [fx.make_stream() for _ in range(4)]
+
+        def work(stream: graphcap.Stream) -> None:
+            for _ in range(10):
+                graph.replay(stream)
+            stream.synchronize()
+
+        self._in_threads([functools.partial(work, stream) for stream in streams])
+        np.testing.assert_array_equal(fx.download(x), 40 * vector(1))
+
+    def test_threads_capture_at_the_same_time(self, fx: BackendFixtures) -> None:
+        """S-D9, E-14: four threads capture and replay graphs of their own, with memory of their own, side by side."""
+        inputs = [fx.upload(vector(index)) for index in range(4)]
+        outputs = [fx.upload(np.zeros(N, np.float32)) for _ in range(4)]
+        streams = [fx.make_stream() for _ in range(4)]
+        together = threading.Barrier(4)
+        graphs: list[graphcap.Graph] = []
+
+        def work(index: int) -> None:
+            stream, graph = streams[index], graphcap.Graph(fx.device)
+            with stream, graph:
+                together.wait(60)  # all four captures are open
+                inner = fx.allocate(NBYTES)
+                fx.launch_axpy(stream, inner, 2, inputs[index], inputs[index])
+                fx.launch_axpy(stream, outputs[index], 1, inner, outputs[index])
+                assert inner.pool_id != (0, 0)
+                del inner
+                together.wait(60)
+            graphs.append(graph)
+            for _ in range(3):
+                graph.replay(stream)
+
+        self._in_threads([functools.partial(work, index) for index in range(4)])
+        assert len({graph.pool() for graph in graphs}) == 4
+        for index, output in enumerate(outputs):
+            np.testing.assert_array_equal(fx.download(output), 9 * vector(index))
+
+    @staticmethod
+    def _in_threads(work: list[Callable[[], object]]) -> None:
+        """Run all at the same time to their ends; raise the first failure."""
+        with concurrent.futures.ThreadPoolExecutor(len(work)) as pool:
+            for done in [pool.submit(each) for each in work]:
+                done.result()
 
     def test_work_from_another_thread_is_captured(self, fx: BackendFixtures) -> None:
         """E-13: other threads may submit to a capturing stream, in every mode; only ending is bound to a thread."""
