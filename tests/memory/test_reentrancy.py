@@ -14,7 +14,7 @@ import pytest
 
 from graphcap.errors import GraphcapWarning, PoolStateError
 from graphcap.interface import NO_POOL
-from graphcap.memory import Block, CachingAllocator, MemPool, new_graph_pool_id, use_mem_pool
+from graphcap.memory import Block, CachingAllocator, MemPool, new_graph_pool_id, new_user_pool_id, use_mem_pool
 from tests.memory.inspect_allocator import check_figures, check_structure
 from tests.memory.strict_source import StrictSource
 
@@ -185,16 +185,19 @@ def test_eight_threads_while_another_captures() -> None:
     assert source.segments == {}
 
 
-def test_a_free_on_another_thread_never_waits() -> None:
-    """The lock is held by a slow source; the free returns at once and is settled later."""
+def test_a_free_or_release_on_another_thread_never_waits() -> None:
+    """The lock is held by a slow source; both return at once and are settled later."""
     source = StrictSource()
     a = CachingAllocator(source)
+    pool = new_user_pool_id()
+    a.retain_pool(pool)
     block = a.allocate(512, 0)
     freed = threading.Event()
 
     def slow() -> None:
         def free_it() -> None:
             a.free(block)
+            a.release_pool(pool)
             freed.set()
 
         thread = threading.Thread(target=free_it)
@@ -205,6 +208,7 @@ def test_a_free_on_another_thread_never_waits() -> None:
     source.during_allocation = slow
     a.allocate(30 * MIB, 0)
     assert a.stats()["blocks.current"] == 1
+    assert a.pool_use_count(pool) == 0
     check_structure(a, source)
 
 
