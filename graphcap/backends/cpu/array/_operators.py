@@ -17,6 +17,9 @@ class _Spy(np.ndarray[Any, Any]):
 
     calls: list[tuple[np.ufunc, str, tuple[Any, ...]]]
 
+    def __array_finalize__(self, parent: Any) -> None:
+        self.calls = getattr(parent, "calls", [])
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         self.calls.append((ufunc, method, inputs))
         return self
@@ -25,13 +28,18 @@ class _Spy(np.ndarray[Any, Any]):
 def ufunc_calls(function: Any, data: Plain, *args: Any) -> list[tuple[np.ufunc, tuple[Any, ...]]]:
     """The ufunc calls that ``function(data, *args)`` comes down to, with `data` (and each result) standing as ``None``.
 
+    A type stands for `data` converted to it (integers to a fractional power, before NumPy 2.3).
+
     NumPy's shortcuts (``x ** 2`` is ``square(x)``, a bound that cannot matter is left out of ``clip``) depend on its
     version and on types; this asks NumPy itself.
     """
     spy = np.zeros((1,) * max(data.ndim, 1), data.dtype).view(_Spy)
-    spy.calls = []
     function(spy, *args)
-    return [(ufunc, tuple(None if value is spy else value for value in inputs)) for ufunc, method, inputs in spy.calls]
+
+    def operand(value: Any) -> Any:
+        return None if value is spy else value.dtype if isinstance(value, _Spy) else value
+
+    return [(ufunc, tuple(operand(value) for value in inputs)) for ufunc, method, inputs in spy.calls]
 
 
 class Operators(NDArrayOperatorsMixin):
@@ -61,7 +69,10 @@ def _power(base: Any, exponent: Any, out: Any) -> Any:
         calls = ufunc_calls(operator, data)
         if len(calls) == 1:
             ufunc, inputs = calls[0]
-            given = tuple(base if value is None else value for value in inputs)
+            given = tuple(
+                base if value is None else base.astype(value) if isinstance(value, np.dtype) else value
+                for value in inputs
+            )
             return ufunc(*given) if out is None else ufunc(*given, out=(out,))
     if getattr(exponent, "__array_ufunc__", True) is None:
         return NotImplemented

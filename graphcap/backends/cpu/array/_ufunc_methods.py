@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from graphcap.backends.cpu.array._base import Array, empty, operand
+from graphcap.backends.cpu.array._copies import record_into
 from graphcap.backends.cpu.array._dispatch import UFUNC_METHODS
 from graphcap.backends.cpu.array._indexing import advanced
 from graphcap.backends.cpu.array._memory import Plain, dense_strides
@@ -18,6 +19,10 @@ from graphcap.backends.cpu.stream import CPUStream
 from graphcap.topology import NodeKind
 
 __all__ = ["axes_of", "record_reduce", "reduced_shape"]
+
+_OUT_DIFFERS: Final = np.lib.NumpyVersion(np.__version__) < "2.2.0"
+"""NumPy before 2.2 reduces otherwise with ``out`` than without where it casts, and gets ``maximum.reduce(bools, out=...)``
+wrong for some strides (seen on 2.0.2 and 2.1.3 with a stride of -1)."""
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -132,15 +137,20 @@ def _finish(
     else:
         with np.errstate(all="ignore"):
             like = np.asarray(bound(*stand_ins, **probe_options))
-    if out is None:
+    own = out is None
+    if own:
         out = empty(shape, like.dtype, dense_strides(shape, like.strides, like.itemsize), stream)
         target = out._pool
         if options.get("dtype") is None and given[0].dtype.kind in "biu" and ufunc in (np.add, np.multiply):
             options["dtype"] = like.dtype  # what NumPy widens to on its own; with `out` given it would not
+    name = f"{ufunc.__name__}.{method}"
+    if _OUT_DIFFERS and own and (given[0].dtype == np.bool_ or given[0].dtype != like.dtype):
+        record_into(stream, (target,), bound, given, options, reads, name)
+        return out
     record(
         stream,
         NodeKind.KERNEL,
-        f"{ufunc.__name__}.{method}",
+        name,
         partial(bound, *given, out=target, **options),
         bound,
         given,
