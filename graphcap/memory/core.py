@@ -357,8 +357,6 @@ class AllocatorCore:
 
     def _run_or_queue(self, action: Callable[[], None]) -> None:
         """Run `action` now, or leave it to the next operation if the allocator is busy, here or on another thread."""
-        if self._queue:
-            self.settle()
         if not self._lock.acquire(False):
             self._queue.append(action)
             return
