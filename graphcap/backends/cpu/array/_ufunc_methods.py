@@ -21,8 +21,8 @@ from graphcap.topology import NodeKind
 __all__ = ["axes_of", "record_reduce", "reduced_shape"]
 
 _OUT_DIFFERS: Final = np.lib.NumpyVersion(np.__version__) < "2.2.0"
-"""NumPy before 2.2 reduces otherwise with ``out`` than without where it casts, and gets ``maximum.reduce(bools, out=...)``
-wrong for some strides (seen on 2.0.2 and 2.1.3 with a stride of -1)."""
+"""NumPy before 2.2 reduces otherwise with ``out`` than without where it casts, and gets ``maximum.reduce(..., out=...)`` of
+bools and integers wrong for some negative strides (seen on 2.0.2 and 2.1.3)."""
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
@@ -144,7 +144,7 @@ def _finish(
         if options.get("dtype") is None and given[0].dtype.kind in "biu" and ufunc in (np.add, np.multiply):
             options["dtype"] = like.dtype  # what NumPy widens to on its own; with `out` given it would not
     name = f"{ufunc.__name__}.{method}"
-    if _OUT_DIFFERS and own and (given[0].dtype == np.bool_ or given[0].dtype != like.dtype):
+    if _OUT_DIFFERS and own:
         record_into(stream, (target,), bound, given, options, reads, name)
         return out
     record(
