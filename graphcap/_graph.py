@@ -98,6 +98,10 @@ class Graph:
         self._name = name
         self._index = index
         self._impl: GraphImplInterface = impl
+        make_replay: Callable[[str], Callable[..., None]] | None = getattr(impl, "replay_function", None)
+        if make_replay is not None and type(self).replay is Graph.replay:
+            # A backend may bring a replay of its own that does the same with less cost per call.
+            self.__dict__["replay"] = make_replay(self.device)
 
     # -- how the next capture is made ------------------------------------------------------------------------------
 

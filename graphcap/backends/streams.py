@@ -294,12 +294,15 @@ class Stream(metaclass=_Factory):
 
     def __enter__(self) -> Self:
         _stack().append((self, _enter_hooks(self)))
+        local.top = self
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        stream, undo = _stack().pop()
+        stack = _stack()
+        stream, undo = stack.pop()
+        local.top = stack[-1][0] if stack else None
         undo.close()
         if stream is not self:
             raise RuntimeError(f"{self!r} left before {stream!r}, which was entered after it. Nest `with` blocks.")
@@ -308,13 +311,15 @@ class Stream(metaclass=_Factory):
 class _Local(threading.local):
     def __init__(self) -> None:
         self.stack: list[tuple[Stream, contextlib.ExitStack]] = []
+        self.top: Stream | None = None
+        """The stream of the innermost ``with stream:``, for those who ask often."""
 
 
-_local = _Local()
+local: Final = _Local()
 
 
 def _stack() -> list[tuple[Stream, contextlib.ExitStack]]:
-    return _local.stack
+    return local.stack
 
 
 def _enter_hooks(stream: Stream) -> contextlib.ExitStack:
@@ -339,7 +344,7 @@ def current_stream(backend: Backend, device: int | None = None) -> Stream:
     foreign = backend.foreign_current_stream(index)
     if foreign is not None:
         return foreign
-    for stream, _ in reversed(_local.stack):
+    for stream, _ in reversed(local.stack):
         if stream.backend is backend and stream.device_index == index:
             return stream
     return backend.default_stream(index)
@@ -347,7 +352,7 @@ def current_stream(backend: Backend, device: int | None = None) -> Stream:
 
 def innermost(backend: Backend) -> Stream | None:
     """The stream of the innermost ``with stream:`` of this thread for a backend, whatever its device."""
-    return next((stream for stream, _ in reversed(_local.stack) if stream.backend is backend), None)
+    return next((stream for stream, _ in reversed(local.stack) if stream.backend is backend), None)
 
 
 @contextlib.contextmanager

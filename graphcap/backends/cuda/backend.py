@@ -190,7 +190,8 @@ class CUDABackend(Backend):
         with self._lock:
             streams = self._orphans.pop(threading.get_ident(), [])
         for stream in streams:
-            code, graph = driver.answer("cuStreamEndCapture", stream.handle)
+            with DeviceGuard(stream.device_index):
+                code, graph = driver.answer("cuStreamEndCapture", stream.handle)
             if not code:
                 self.trash.destroy("cuGraphDestroy", int(graph), stream.device_index)
 
@@ -278,8 +279,9 @@ class CUDABackend(Backend):
             return
         with contextlib.suppress(Exception):  # the process ends: whatever fails here fails for the last time
             for capture in self.captures.all():
-                if capture.origin.capture_status is not CaptureStatus.NONE:
-                    driver.answer("cuStreamEndCapture", capture.origin.handle)
+                with DeviceGuard(capture.origin.device_index):
+                    if capture.origin.capture_status is not CaptureStatus.NONE:
+                        driver.answer("cuStreamEndCapture", capture.origin.handle)
                 self.captures.closed(capture)
             if host_calls.ever_used():
                 for device in primary_devices():

@@ -88,7 +88,8 @@ class Body:
         try:
             stream.__exit__(kind, error, trace)
         finally:
-            code, _ = driver.answer("cuStreamEndCapture", stream.handle)
+            with DeviceGuard(stream.device_index):
+                code, _ = driver.answer("cuStreamEndCapture", stream.handle)
             stream.backend.captures.body_closed(self._capture, self._identity)
         if error is not None:
             self._capture.failed_body = error

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
 from graphcap.backends.cuda import _calls as calls
+from graphcap.errors import DriverError
 
 __all__ = ["DeviceGuard", "Relaxed", "current_device", "primary_context"]
 
@@ -56,7 +58,7 @@ class DeviceGuard:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._switched:
-            calls.set_current_context(self._before)
+            _insist(lambda: calls.set_current_context(self._before))
 
 
 class Relaxed:
@@ -77,4 +79,15 @@ class Relaxed:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        calls.exchange_thread_mode(self._before)
+        _insist(lambda: calls.exchange_thread_mode(self._before))
+
+
+def _insist(restore: Callable[[], object]) -> None:
+    """Put something back; a second time if the driver refuses.
+
+    What was done inside the ``with`` has worked: an error here would lose its result, and leave the thread as it is not.
+    """
+    try:
+        restore()
+    except DriverError:
+        restore()

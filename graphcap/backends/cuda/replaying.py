@@ -1,0 +1,112 @@
+"""A replay that costs no more than the driver's own launch call: one function per graph, armed by its first replay.
+
+``graph.replay()`` has to find the calling thread's current stream, look whether a host call failed, and launch. All of that is
+settled by the first replay on a stream; as long as the same stream is current (one look at a thread-local) later replays only
+launch. What would make the answer another one takes the function back to the long way: another current stream, a kept
+exception, a new executable, ``reset``, and the import of a framework that has current streams of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+from graphcap.backends import base, streams
+from graphcap.backends.cuda.stream import CUDAStream
+from graphcap.backends.streams import Stream
+
+if TYPE_CHECKING:
+    from graphcap.backends.cuda.graph import CUDAGraphImpl
+
+__all__ = ["disarm", "replay_function"]
+
+_UNARMED: Final = object()
+_armed: Final[weakref.WeakSet[FunctionType]] = weakref.WeakSet()
+
+
+def replay_function(graph: CUDAGraphImpl, device: str) -> Callable[..., None]:
+    """``Graph.replay`` of one graph. It keeps the implementation alive, which does not keep the function alive.
+
+    Parameters
+    ----------
+    device
+        The graph's device string, for streams of other libraries.
+    """
+    local: Any = streams.local
+    errors = graph._backend.host_errors.pending
+    launch: Callable[[], int] = _nothing
+
+    def replay(stream: Any = _UNARMED) -> None:
+        # The default of `stream` is the stream for which the function is armed.
+        if local.top is stream and not errors:
+            code = launch()
+            if code:
+                graph._launch_failed(code, stream)
+        else:
+            long_way(stream)
+
+    own = weakref.ref(replay)  # a closure over itself would be a cycle, and graphs must die with their last reference
+
+    def long_way(stream: Any) -> None:
+        nonlocal launch
+        function = own()
+        assert isinstance(function, FunctionType), "called by the function itself"
+        if stream is not None and (function.__defaults__ is None or stream is not function.__defaults__[0]):
+            with Stream.wrap(stream, device):
+                graph.replay()
+            return
+        graph.replay()
+        top = local.top
+        if (
+            isinstance(top, CUDAStream)
+            and top.backend is graph._backend
+            and top.device_index == graph.device_index
+            and not _watcher.seen()
+        ):
+            launch = partial(graph._launch_function, graph._launchable, top.pointer)
+            function.__defaults__ = (top,)
+            _armed.add(function)
+
+    assert isinstance(replay, FunctionType), "a def makes a function"
+    graph._replay_function = weakref.ref(replay)
+    return replay
+
+
+def disarm(function: FunctionType) -> None:
+    """Let the next replay go the long way."""
+    function.__defaults__ = (_UNARMED,)
+    _armed.discard(function)
+
+
+def _nothing() -> int:
+    raise AssertionError("only called once it is armed")
+
+
+class _Watcher:
+    """Sees the import of a framework with current streams of its own, by way of the import system. Finds nothing itself."""
+
+    def __init__(self) -> None:
+        self._seen = False
+
+    def names(self) -> set[str]:
+        return {entry.module for entry in base._hooks.get("CUDA", ())}
+
+    def seen(self) -> bool:
+        """Whether such a framework was imported; begins to watch at the first question."""
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+            self._seen = any(name in sys.modules for name in self.names())
+        return self._seen
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name in self.names():
+            self._seen = True
+            for function in list(_armed):
+                disarm(function)
+
+
+_watcher: Final = _Watcher()
