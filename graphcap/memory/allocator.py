@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable
+from itertools import accumulate
 from typing import Any
 
 from graphcap.errors import GraphcapWarning, PoolStateError
 from graphcap.interface import MempoolId
 from graphcap.memory import checkpoint as _checkpoint
 from graphcap.memory import snapshot as _snapshot
+from graphcap.memory.blocks import Segment
 from graphcap.memory.core import AllocatorCore, Exclusive
 from graphcap.memory.debug import FRAMES_KEPT
 from graphcap.memory.history import History, caller_frames
@@ -277,6 +280,43 @@ class CachingAllocator(AllocatorCore):
                 self._waiting.poll()
             pools = [p for p in self._store.freeable() if p.id != keep or p.id.first]
             return self._store.give_back(pools, caller_frames(self._depth))
+
+    def trim_pool(self, pool_id: MempoolId, used: Iterable[tuple[int, int]]) -> int:
+        """Return the wholly free segments of a live pool that the one graph which uses it never touches.
+
+        For a backend whose replay needs less memory than its capture did. Does nothing while a capture is open, or if
+        anybody else holds a use of the pool: another graph's nodes may touch memory that no block holds.
+
+        Parameters
+        ----------
+        used
+            Address ranges (first byte, past the last) that replays touch.
+
+        Returns
+        -------
+        int
+            Bytes that went back.
+
+        Raises
+        ------
+        PoolStateError
+            There is no such pool.
+        Exception
+            As :meth:`empty_cache`.
+        """
+        ranges = sorted(used)
+        starts = [low for low, _ in ranges]
+        furthest = list(accumulate((high for _, high in ranges), max))
+
+        def touched(segment: Segment) -> bool:
+            before = bisect_left(starts, segment.address + segment.size)  # ranges that begin before the segment's end
+            return before > 0 and furthest[before - 1] > segment.address
+
+        with Exclusive(self, "trim_pool"):
+            pool = self._store.known("trim", pool_id)
+            if self._open_captures or pool.use_count != 1:
+                return 0
+            return self._store.give_back([pool], caller_frames(self._depth), touched)
 
     def set_memory_limit(self, limit: int | float | None) -> None:
         """Limit the bytes reserved from the source.

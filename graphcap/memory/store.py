@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from graphcap.errors import PoolStateError, add_note
@@ -142,8 +142,13 @@ class PoolStore:
             )
         return segment.first
 
-    def give_back(self, pools: Iterable[Pool], frames: Frames) -> int:
+    def give_back(self, pools: Iterable[Pool], frames: Frames, keep: Callable[[Segment], bool] | None = None) -> int:
         """Return every wholly free segment of `pools` to the source; return the bytes. Never called in a capture.
+
+        Parameters
+        ----------
+        keep
+            Segments that stay although they are free: a graph's nodes may use memory that no block holds.
 
         Raises
         ------
@@ -154,6 +159,8 @@ class PoolStore:
         first_error: Exception | None = None
         for pool in pools:
             for segment in pool.whole_free_segments():
+                if keep is not None and keep(segment):
+                    continue
                 try:
                     segment.source.free_segment(segment.address, segment.size)
                 except Exception as error:

@@ -82,6 +82,9 @@ class CPUGraphImpl(GraphImpl):
 
     def _drop_template(self) -> None:
         self._template = None
+        if isinstance(self._executable, NativeExecutable) and self._pool is not None:
+            # Nothing can be instantiated from the nodes again, so the stores that the strips made dead need no memory.
+            self._backend.allocator(0).trim_pool(self._pool, self._executable.touched)
 
     def _drop_executable(self) -> None:
         self.__dict__.pop("replay", None)

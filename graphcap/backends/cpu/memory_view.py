@@ -39,12 +39,18 @@ class PoolMemory:
     Nodes of a capture hold arrays over this, so that memory which the captured program has dropped is handed out again.
     """
 
-    __slots__ = ("__array_interface__", "nbytes", "owner")
+    __slots__ = ("__array_interface__", "nbytes", "owner", "ptr")
 
     def __init__(self, buffer: Buffer, nbytes: int) -> None:
+        self.ptr = buffer.ptr
         self.nbytes = nbytes
         self.owner = weakref.ref(buffer)
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (buffer.ptr, False), "version": 3}
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """The address of the first byte, and of the one past the last."""
+        return self.ptr, self.ptr + self.nbytes
 
 
 def plain(value: Any, what: str, *, others: bool = False) -> Any:

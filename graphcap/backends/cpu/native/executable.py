@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from graphcap.backends.cpu.errors import DEFAULT_ERRORS, note_failure, reentered
 from graphcap.backends.cpu.native import geometry
-from graphcap.backends.cpu.native.hazards import Footprint, access
+from graphcap.backends.cpu.native.hazards import Footprint, access, pool_memory
 from graphcap.backends.cpu.native.liveness import Liveness
 from graphcap.backends.cpu.native.loops import Loop, recognise
 from graphcap.backends.cpu.native.strips import SERIAL_BYTES, Run, SerialRun, StripRun
@@ -50,6 +50,8 @@ class NativeExecutable:
     ----------
     replay
         Replays once. A function of the extension, so that nothing stands between the caller and the walk.
+    touched
+        Address ranges of the capture's own memory that a replay touches; intermediates in scratch memory are not in it.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class NativeExecutable:
             (run for run in runs if isinstance(run, Run)),
             (array for work in alone for array in (*work.reads, *work.writes, *work.args, *work.kwargs.values())),
         )
+        self.touched = list(_touched_ranges(runs, alone, liveness))
         items: list[Any] = []
         first_nodes: list[int] = []
         for group in _side_by_side(runs, threads):
@@ -225,6 +228,26 @@ def _side_by_side(runs: list[Run | int], threads: int) -> list[list[Run | int]]:
             groups.append([run])
             footprint = Footprint()
     return groups
+
+
+def _touched_ranges(runs: list[Run | int], alone: list[Work], liveness: Liveness) -> Iterator[tuple[int, int]]:
+    seen: set[int] = set()
+    for run in runs:
+        if isinstance(run, int):
+            continue
+        dead = liveness.scratch(run) if isinstance(run, StripRun) else set()
+        for loop in run.loops:
+            for array in (*loop.inputs, *loop.outputs):
+                memory = pool_memory(array)
+                if memory is not None and id(memory) not in dead and id(memory) not in seen:
+                    seen.add(id(memory))
+                    yield memory.range
+    for work in alone:
+        for value in (*work.reads, *work.writes, *work.args, *work.kwargs.values()):
+            memory = pool_memory(value)
+            if memory is not None and id(memory) not in seen:
+                seen.add(id(memory))
+                yield memory.range
 
 
 def _touched(loops: list[Loop]) -> int:
