@@ -133,6 +133,13 @@ def test_a_label_that_is_never_closed_ends_at_the_next_node() -> None:
     assert sum("cut off inside its label" in w for w in graph.warnings) == 2
 
 
+def test_a_broken_label_does_not_hide_that_the_file_is_cut() -> None:
+    broken = WHOLE.replace('}"];', "}", 1).removesuffix("}\n}\n")
+    said = "\n".join(read(broken).warnings)
+    assert "cut off inside its label" in said
+    assert "ends before its closing braces" in said
+
+
 def test_repeated_and_strange_statements_are_told() -> None:
     extra = (
         '"graph_1_node_0"[style="bold" shape="octagon" label="0\nagain\n"];\n'
@@ -179,12 +186,12 @@ def test_our_own_text_survives_damage() -> None:
 
 
 def seconds(text: str) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         read(text)
     except DotSyntaxError:
         pass
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 HOSTILE: dict[str, Callable[[int], str]] = {
@@ -200,6 +207,8 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "subgraphs": lambda n: "digraph g {" + "subgraph x {" * (n // 12),
     "html": lambda n: "digraph g { a [label=" + "<" * n,
     "unclosed strings": lambda n: "digraph g {\n" + 'a -> "b\n' * (n // 8),
+    "escaped quotes outside": lambda n: 'digraph g {\n"x\n' + '\\"\n' * (n // 3),
+    "html lines": lambda n: "digraph g {\n" + "<\n" * (n // 2),
     "arrows": lambda n: "digraph g {" + "a->" * (n // 3),
     "digits": lambda n: 'digraph dot {\n"graph_1_node_' + "9" * n + '"[label="0"];\n',
     "own": lambda n: 'digraph graphcap {\ngraph [comment="graphcap.topology 1"];\n"n0" [kind="kernel", a="' + "\\x" * n,
@@ -216,4 +225,4 @@ HOSTILE: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_texts_take_linear_time(name: str) -> None:
     make = HOSTILE[name]
-    assert seconds(make(400_000)) < 4.0  # a quadratic reader takes minutes here
+    assert seconds(make(400_000)) < 8.0  # of processor time; a quadratic reader takes minutes here
