@@ -60,7 +60,7 @@ def capture(
     Raises
     ------
     ValueError
-        `strict` together with `stream`.
+        `strict` together with `stream`; `stream` is of another device; `warmup_count` is not positive.
     Exception
         What the warm-up or the body raises, unchanged; the capture is thrown away. And everything that
         :meth:`Graph.capture_begin` and :meth:`Graph.capture_end` raise.
@@ -68,6 +68,8 @@ def capture(
     found = resolve(device)
     if strict and stream is not None:
         raise ValueError("capture(strict=True) makes its own blocking stream; leave `stream` out.")
+    if warmup_count < 1:
+        raise ValueError(f"capture(warmup_count={warmup_count}): at least 1. Leave `warmup` out to have none.")
     graph = Graph(device or found.backend.name.lower(), keep_graph=True, pool=pool, capture_mode=capture_mode)
     with guard(found):
         index = found.current

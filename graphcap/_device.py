@@ -160,9 +160,18 @@ def _make_event(device: str | None = None, *, timing: bool = False) -> Event:
 
 def _wrap_stream(stream: object, device: str | None = None) -> Stream:
     if isinstance(stream, Stream):
+        if device is not None:
+            _check_stream_of(stream, device)
         return stream
     found = resolve(device)
     return found.backend.wrap_stream(stream, found.current)
+
+
+def _check_stream_of(stream: Stream, device: str) -> None:
+    """Refuse a stream of another device: made current, it would leave the work meant for it to the default stream."""
+    name, index = type_of(device)
+    if stream.backend is not registry.get_backend(name) or index not in (None, stream.device_index):
+        raise ValueError(f"{stream!r} is no stream of {device!r}. Make one with graphcap.Stream({device!r}).")
 
 
 streams.stream_factory.update({"Stream": _make_stream, "Event": _make_event, "Stream.wrap": _wrap_stream})

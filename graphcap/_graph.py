@@ -232,7 +232,8 @@ class Graph:
         CaptureForbiddenError
             The stream is capturing (E-17).
         ValueError
-            `inputs` names something that is not bound, or gives an array of another shape or dtype. Nothing was copied.
+            `stream` is of another device. Or `inputs` names something that is not bound, or gives an array of another
+            shape or dtype; nothing was copied then.
         TypeError
             `inputs` gives something that is no array of the device.
         Exception
@@ -348,7 +349,11 @@ class Graph:
             The two differ too much; this graph still replays as before.
         UnsupportedError
             The backend lacks ``graph_update``.
+        TypeError
+            `other` is no Graph.
         """
+        if not isinstance(other, Graph):
+            raise TypeError(f"update(): expected a captured Graph, not {type(other).__name__}.")
         self._beyond("update", "update()")(other._impl)
 
     def upload(self) -> None:

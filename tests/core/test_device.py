@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import graphcap
@@ -103,3 +104,44 @@ def test_wrap_needs_the_capability() -> None:
     """Design 3: what a backend cannot do is an UnsupportedError that names the capability."""
     with pytest.raises(graphcap.UnsupportedError, match="wrap_stream"):
         graphcap.Stream.wrap(123, "cpu")
+
+
+class _Elsewhere:
+    """A backend that is not the CPU's."""
+
+    name = "ELSEWHERE"
+
+
+def test_stream_of_another_device_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Design 3: made current, it would leave the replay or capture that was meant for it to the default stream."""
+    make: Any = graphcap.Stream
+    target = np.zeros(2)
+    graph, stream = graphcap.Graph("cpu"), make("cpu")
+    with stream, graph:
+        stream.fill(target, 1.0)
+    monkeypatch.setattr(stream, "backend", _Elsewhere())
+    with pytest.raises(ValueError, match="no stream of 'cpu'"):
+        graph.replay(stream)
+    with pytest.raises(ValueError, match="no stream of 'cpu:0'"), graphcap.capture("cpu", stream=stream):
+        pytest.fail("the body ran")
+    assert not target.any()
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="no stream of 'cpu:1'"):
+        graphcap.Stream.wrap(stream, "cpu:1")
+    assert graphcap.Stream.wrap(stream, "cpu:0") is graphcap.Stream.wrap(stream) is stream
+    graph.replay(stream)
+    assert target.all()
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_warmup_count_must_be_positive(count: int) -> None:
+    """capture: a count that would run no warm-up is a ValueError, not a missing warm-up."""
+    with pytest.raises(ValueError, match="warmup_count"), graphcap.capture("cpu", warmup=print, warmup_count=count):
+        pytest.fail("the body ran")
+
+
+def test_update_with_something_else() -> None:
+    """Graph.update: what is no Graph is a TypeError."""
+    other: Any = object()
+    with pytest.raises(TypeError, match="Graph"):
+        graphcap.Graph("cpu").update(other)
