@@ -48,7 +48,7 @@ class CachingAllocator(AllocatorCore):
         Size rounding and splitting.
     debug
         Name both places of a wrong free; if the source is a :class:`~graphcap.memory.MemoryAccess`, also poison
-        freed memory and check red zones. Slow.
+        freed memory and check red zones. Slow. Left out: the environment variable ``GRAPHCAP_MEMORY_DEBUG``.
 
     Raises
     ------

@@ -9,6 +9,7 @@ it begins.
 
 from __future__ import annotations
 
+import os
 import threading
 import warnings
 from collections import deque
@@ -38,7 +39,7 @@ class AllocatorCore:
     """Everything of :class:`~graphcap.memory.CachingAllocator` that allocates and frees."""
 
     def __init__(
-        self, source: SegmentSource, *, options: AllocatorOptions = _DEFAULT_OPTIONS, debug: bool = False
+        self, source: SegmentSource, *, options: AllocatorOptions = _DEFAULT_OPTIONS, debug: bool | None = None
     ) -> None:
         if not isinstance(source, SegmentSource):
             raise TypeError(f"{type(source).__name__} is no SegmentSource: see graphcap.memory.source for its methods.")
@@ -56,6 +57,8 @@ class AllocatorCore:
         self._waiting = WaitingFrees(source, self._finish_free)
         self._open_captures = 0
         self._live = LiveToken(source.label)
+        if debug is None:
+            debug = os.environ.get("GRAPHCAP_MEMORY_DEBUG", "") not in ("", "0")
         self._guard = BlockGuard(source) if debug else None
         self._instrumented = debug
         self._depth = FRAMES_KEPT if debug else 0

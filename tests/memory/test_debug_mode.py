@@ -174,3 +174,10 @@ def test_correct_programs_are_never_blamed(steps: list[tuple[bool, int, int]]) -
             a.free(live.pop(number % len(live)))
         check_structure(a, source)
         check_figures(a, source)
+
+
+def test_the_environment_turns_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a whole program, where nobody builds the allocator by hand."""
+    for value, on in (("1", True), ("0", False), ("", False)):
+        monkeypatch.setenv("GRAPHCAP_MEMORY_DEBUG", value)
+        assert (CachingAllocator(StrictMemory())._guard is not None) is on
