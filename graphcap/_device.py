@@ -89,13 +89,22 @@ def resolve(device: str | None = None) -> Device:
         As :func:`graphcap.registry.get_backend`.
     """
     text = default_device() if device is None else device
+    known = _resolved.get(text) if isinstance(text, str) else None
+    if known is not None and known[0] == registry.generation:
+        return known[1]
     name, index = type_of(text)
     backend = registry.get_backend(name)
     if index is not None:
         count = backend.device_count()
         if index >= count:
             raise ValueError(f"device {text!r}: {name} has {count} device{'s' * (count != 1)}.")
-    return Device(backend, index)
+    found = Device(backend, index)
+    _resolved[text] = registry.generation, found
+    return found
+
+
+_resolved: dict[str, tuple[int, Device]] = {}
+"""Device strings that were resolved, with the registry's generation then."""
 
 
 def current_stream(device: str | None = None) -> Stream:

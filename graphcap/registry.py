@@ -43,6 +43,8 @@ _BUILT_IN: Final[dict[str, str]] = {
 _lock = threading.RLock()
 _registered: dict[str, GraphImplFactory | None] = {}  # None: taken away by unregister_graph_impl
 _loaded: dict[str, GraphImplFactory] = {}
+generation = 0
+"""Grows with every change of the registry, so that look-ups can be remembered elsewhere."""
 _entry_points: dict[str, importlib.metadata.EntryPoint] | None = None
 
 
@@ -81,7 +83,7 @@ def register_graph_impl(key: str, factory: _F | None = None, *, replace: bool = 
                 f"register_graph_impl({key!r}): {name} is registered already. Pass replace=True to replace it."
             )
         _registered[name] = factory
-        _loaded.pop(name, None)
+        _changed(name)
     return factory
 
 
@@ -97,7 +99,7 @@ def unregister_graph_impl(key: str) -> None:
     with _lock:
         if not has_graph_impl(name):
             raise BackendNotFoundError(name, known_backends())
-        _loaded.pop(name, None)
+        _changed(name)
         if name in _BUILT_IN or name in _found_entry_points():
             _registered[name] = None
         else:
@@ -181,6 +183,12 @@ def status_of(name: str) -> BackendStatus:
         return BackendStatus(True, details={"note": "a bare graph implementation: no streams, no memory"})
     except Exception as error:  # a third party's backend may fail in any way; its state is what was asked for
         return BackendStatus(False, f"{type(error).__name__}: {error}", "Report it to the backend's author.")
+
+
+def _changed(name: str) -> None:
+    global generation
+    _loaded.pop(name, None)
+    generation += 1
 
 
 def _factory(name: str) -> GraphImplFactory:
