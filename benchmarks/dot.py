@@ -50,24 +50,31 @@ def _memory(field: str) -> int:
 
 
 def _child(path: Path) -> None:
-    """Read one file and print seconds, nodes, and the peak memory in bytes over what the imports take."""
+    """Read one file and print both times, nodes, and the peak memory in bytes over what the imports take."""
     import graphcap.dot
 
     graphcap.dot.read(b'digraph dot {\n"graph_1_node_0"[style="bold" shape="octagon" label="0\nk\n"];\n}\n')
     before = _memory("VmRSS")
-    start = time.perf_counter()
+    wall, processor = time.perf_counter(), time.process_time()
     topology = graphcap.dot.read(path)
-    seconds = time.perf_counter() - start
-    print(seconds, len(topology), _memory("VmHWM") - before)
+    wall, processor = time.perf_counter() - wall, time.process_time() - processor
+    print(wall, processor, len(topology), _memory("VmHWM") - before)
 
 
-def measure(path: Path) -> tuple[float, int, float]:
-    """Read a file in a fresh interpreter: seconds, nodes, peak memory as a multiple of the file's size."""
+def measure(path: Path) -> tuple[float, float, int, float]:
+    """Read a file in a fresh interpreter.
+
+    Returns
+    -------
+    tuple
+        Seconds, seconds of processor time (what a busy machine does not change), nodes, and the peak memory as a multiple
+        of the file's size.
+    """
     done = subprocess.run(
         [sys.executable, __file__, "--child", str(path)], capture_output=True, text=True, check=True, timeout=1200
     )
-    seconds, nodes, peak = done.stdout.split()
-    return float(seconds), int(nodes), int(peak) / path.stat().st_size
+    wall, processor, nodes, peak = done.stdout.split()
+    return float(wall), float(processor), int(nodes), int(peak) / path.stat().st_size
 
 
 def main() -> int:
@@ -86,13 +93,14 @@ def main() -> int:
             path = Path(folder) / f"{nodes}.dot"
             path.write_bytes(driver_dot(nodes))
             size = path.stat().st_size / 1e6
-            seconds, read, factor = measure(path)
-            per_byte.append(seconds / size)
+            wall, processor, read, factor = measure(path)
+            per_byte.append(processor / size)
             print(
-                f"{size:8.1f} MB  {read:7d} nodes  {seconds:7.2f} s  {seconds / size:6.3f} s/MB  memory x {factor:.1f}"
+                f"{size:8.1f} MB  {read:7d} nodes  {wall:7.2f} s, {processor:7.2f} s of processor time "
+                f"({processor / size:6.3f} s/MB)  memory x {factor:.1f}"
             )
             missed |= read != nodes or factor > LIMIT_MEMORY_FACTOR
-            missed |= nodes == 2_000 and seconds > LIMIT_SECONDS_1MB
+            missed |= nodes == 2_000 and processor > LIMIT_SECONDS_1MB
             path.unlink()
     missed |= max(per_byte) > 2.5 * min(per_byte)  # linear: the same time for each megabyte
     print("limits missed" if missed else "within the limits")
