@@ -32,7 +32,6 @@ CUresult build(Graph& graph, CUDA_CONDITIONAL_NODE_PARAMS& p, Ref<Operation>& ou
         operation->bodies.push_back(graph::create());
         operation->body_handles.push_back(handle_of<CUgraph>(operation->bodies.back().get()));
     }
-    found->second->used = true;
     out = operation;
     return CUDA_SUCCESS;
 }

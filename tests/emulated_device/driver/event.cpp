@@ -113,7 +113,9 @@ CUresult CUDAAPI cuEventQuery(CUevent handle) CALL(cuEventQuery, context, nullpt
     if (const CUresult captured = capture::captured_event(*event)) return captured;
     if (!event->work) return CUDA_SUCCESS;  // never recorded: harmless even under a capture (evidence D14)
     if (const CUresult refused = capture::unsafe_call()) return refused;
-    return event->work->done ? event->context->sticky : CUDA_ERROR_NOT_READY;
+    if (event->work->done) return event->context->sticky;
+    scheduler::poll();
+    return CUDA_ERROR_NOT_READY;
 } END_CALL
 
 CUresult CUDAAPI cuEventSynchronize(CUevent handle) CALL(cuEventSynchronize, context, nullptr) {

@@ -87,18 +87,6 @@ bool unused_condition(const Graph& graph) {
     return std::any_of(graph.conditionals.begin(), graph.conditionals.end(), [](const auto& entry) { return !entry.second->used; });
 }
 
-bool open_inside(const Graph& graph) {
-    if (graph.capture) return true;
-    for (const auto& node : graph.nodes) {
-        if (node->operation->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
-            for (const auto& body : static_cast<const ConditionalOperation&>(*node->operation).bodies)
-                if (open_inside(*body)) return true;
-        if (node->operation->type == CU_GRAPH_NODE_TYPE_GRAPH && open_inside(*static_cast<const ChildOperation&>(*node->operation).body))
-            return true;
-    }
-    return false;
-}
-
 }  // namespace
 
 Executable* find(CUgraphExec handle) { return state().executables.find(handle); }
@@ -125,7 +113,7 @@ CUresult instantiate(CUgraphExec* out, Graph& graph, unsigned long long flags, C
     if (flags & ~known) return CUDA_ERROR_INVALID_VALUE;
     if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH) && (flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH))
         return CUDA_ERROR_INVALID_VALUE;  // S-D35
-    if (graph.owner || open_inside(graph)) return CUDA_ERROR_INVALID_VALUE;
+    if (graph.owner || graph::captured_into(graph)) return CUDA_ERROR_INVALID_VALUE;
     if (graph::cyclic(graph)) {
         result = CUDA_GRAPH_INSTANTIATE_INVALID_STRUCTURE;
         return CUDA_ERROR_INVALID_VALUE;

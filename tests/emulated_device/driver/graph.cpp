@@ -87,6 +87,7 @@ Ref<Graph> create() {
 
 void destroy(Graph& target) {
     const Ref<Graph> graph(&target);
+    if (graph->capture) graph->capture->invalidated = true;  // a body that is captured into, of a graph that goes
     for (const auto& node : graph->nodes) {
         if (node->handle) state().nodes.remove(node->handle);
         for (const auto& inner : inner_graphs(*node->operation)) destroy(*inner);
@@ -110,6 +111,8 @@ Node* add_node(Graph& graph, const Ref<Operation>& operation, std::vector<Depend
     state().nodes.add(node);
     graph.nodes.push_back(node);
     for (const auto& inner : inner_graphs(*operation)) inner->owner = node.get();
+    if (operation->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
+        graph.conditionals[static_cast<ConditionalOperation&>(*operation).condition]->used = true;
     return node.get();
 }
 
@@ -187,6 +190,14 @@ std::vector<const Node*> order(const Graph& graph) {
         for (const Node* next : result[i]->dependents)
             if (--waiting[next] == 0) result.push_back(next);
     return result;
+}
+
+bool captured_into(const Graph& graph) {
+    if (graph.capture) return true;
+    for (const auto& node : graph.nodes)
+        for (const auto& inner : inner_graphs(*node->operation))
+            if (captured_into(*inner)) return true;
+    return false;
 }
 
 bool cyclic(const Graph& graph) {

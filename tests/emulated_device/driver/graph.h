@@ -18,6 +18,7 @@ CUresult resolve_dependencies(const Graph& graph, const CUgraphNode* nodes, cons
                               std::vector<Dependency>& out);
 bool has_memory_nodes(const Graph& graph);
 bool has_conditionals(const Graph& graph);
+bool captured_into(const Graph& graph);  // it, or a child or body in it
 bool cyclic(const Graph& graph);  // children and bodies included
 // A deep copy: children and bodies too. `share_handles`: the copy is internal and gets no handles.
 Ref<Graph> clone(const Graph& graph, bool with_handles);

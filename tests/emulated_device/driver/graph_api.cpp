@@ -151,14 +151,14 @@ CUresult CUDAAPI cuGraphCreate(CUgraph* out, unsigned int flags) CALL(cuGraphCre
 
 CUresult CUDAAPI cuGraphDestroy(CUgraph handle) CALL(cuGraphDestroy, release, nullptr) {
     Graph* graph = graph::find(handle);
-    if (!graph || graph->owner || graph->capture) return CUDA_ERROR_INVALID_VALUE;
+    if (!graph || graph->owner || graph::captured_into(*graph)) return CUDA_ERROR_INVALID_VALUE;
     graph::destroy(*graph);
     return CUDA_SUCCESS;
 } END_CALL
 
 CUresult CUDAAPI cuGraphClone(CUgraph* out, CUgraph handle) CALL(cuGraphClone, initialised, nullptr) {
     const Graph* graph = graph::find(handle);
-    if (!graph || !out || graph->capture) return CUDA_ERROR_INVALID_VALUE;
+    if (!graph || !out || graph::captured_into(*graph)) return CUDA_ERROR_INVALID_VALUE;
     if (graph::has_memory_nodes(*graph) || graph::has_conditionals(*graph)) return CUDA_ERROR_NOT_SUPPORTED;
     *out = handle_of<CUgraph>(graph::clone(*graph, true).get());
     return CUDA_SUCCESS;
@@ -181,7 +181,7 @@ CALL(cuGraphNodeFindInClone, initialised, nullptr) {
 CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode handle) CALL(cuGraphDestroyNode, release, nullptr) {
     Node* node = graph::find(handle);
     if (!node) return CUDA_ERROR_INVALID_VALUE;
-    if (node->graph->capture) return CUDA_ERROR_INVALID_VALUE;  // S-D28: no removal while captured into
+    if (graph::captured_into(*node->graph)) return CUDA_ERROR_INVALID_VALUE;  // S-D28: no removal while captured into
     if (graph::has_memory_nodes(*node->graph)) return CUDA_ERROR_NOT_SUPPORTED;
     graph::remove_node(*node);
     return CUDA_SUCCESS;

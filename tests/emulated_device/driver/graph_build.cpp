@@ -47,11 +47,10 @@ CUresult event(CUgraphNodeType type, CUevent handle, Ref<Operation>& out) {
 }
 
 CUresult child(Graph& graph, bool move, Ref<Operation>& out) {
-    if (graph.capture || graph.owner) return CUDA_ERROR_INVALID_VALUE;
+    if (graph.owner || graph::captured_into(graph)) return CUDA_ERROR_INVALID_VALUE;
     if (graph::has_conditionals(graph)) return CUDA_ERROR_NOT_SUPPORTED;
     if (!move && graph::has_memory_nodes(graph)) return CUDA_ERROR_NOT_SUPPORTED;  // S-D32
     Ref<Graph> body = move ? Ref<Graph>(&graph) : graph::clone(graph, true);
-    body->moved = move;
     out = make<ChildOperation>(body);
     return CUDA_SUCCESS;
 }

@@ -130,12 +130,12 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr pointer) CALL(cuMemFree, release, nullptr
     memory::Allocation* allocation = memory::at(pointer);
     const GraphAllocation* graph = memory::graph_allocation(pointer);
     if (!allocation && !(graph && graph->promised)) return CUDA_ERROR_INVALID_VALUE;
-    if (allocation && (allocation->space == Space::host || allocation->freeing)) return CUDA_ERROR_INVALID_VALUE;
+    if (allocation && allocation->space == Space::host) return CUDA_ERROR_INVALID_VALUE;
     if (inside_callback()) return CUDA_ERROR_NOT_PERMITTED;
     // Waits for everything that may still use the memory, as the driver does.
     scheduler::wait_all_idle(lock);
     allocation = memory::at(pointer);
-    if (!allocation) return CUDA_ERROR_INVALID_VALUE;
+    if (!allocation) return CUDA_ERROR_INVALID_VALUE;  // what was submitted before has freed it
     if (allocation->graph) allocation->graph->promised = false;
     memory::release(pointer);
     return CUDA_SUCCESS;

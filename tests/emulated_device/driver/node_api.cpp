@@ -20,6 +20,18 @@ CUresult add(CUgraphNode* out, CUgraph graph_handle, const CUgraphNode* nodes, c
     return CUDA_SUCCESS;
 }
 
+bool inside(const Graph& graph, const Graph& candidate) {
+    for (const Graph* at = &graph; at; at = at->owner ? at->owner->graph : nullptr)
+        if (at == &candidate) return true;
+    return false;
+}
+
+// What was made for a node that could not be added.
+void discard(Operation& operation, bool moved) {
+    if (operation.type == CU_GRAPH_NODE_TYPE_CONDITIONAL) conditional::discard(static_cast<ConditionalOperation&>(operation));
+    if (operation.type == CU_GRAPH_NODE_TYPE_GRAPH && !moved) graph::destroy(*static_cast<ChildOperation&>(operation).body);
+}
+
 // The node, if it is of this kind.
 template <class T>
 const T* operation_of(CUgraphNode handle, CUgraphNodeType type) {
@@ -170,16 +182,18 @@ CUresult add_generic(CUgraphNode* out, CUgraph handle, const CUgraphNode* nodes,
         if (const CUresult error = graph::build_allocation(p->alloc, operation)) return error;
     } else if (p->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
         if (const CUresult error = graph::make_free(*graph, p->free.dptr, operation)) return error;
-    } else if (p->type == CU_GRAPH_NODE_TYPE_GRAPH && graph::find(p->graph.graph) == graph) {
+    } else if (p->type == CU_GRAPH_NODE_TYPE_GRAPH && graph::find(p->graph.graph) && inside(*graph, *graph::find(p->graph.graph))) {
         return CUDA_ERROR_INVALID_VALUE;  // a graph in itself: refused, code not confirmed (E-39)
     } else if (const CUresult error = build::from_node_parameters(*p, operation)) {
         return error;
     }
     const CUresult result = add(out, handle, nodes, data, count, operation);
+    const bool move = p->type == CU_GRAPH_NODE_TYPE_GRAPH && p->graph.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE;
     if (result != CUDA_SUCCESS) {
-        if (p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL) conditional::discard(static_cast<ConditionalOperation&>(*operation));
+        discard(*operation, move);
         return result;
     }
+    if (move) static_cast<ChildOperation&>(*operation).body->moved = true;
     if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) p->alloc.dptr = static_cast<AllocOperation&>(*operation).allocation->address;
     if (p->type == CU_GRAPH_NODE_TYPE_CONDITIONAL)
         p->conditional.phGraph_out = static_cast<ConditionalOperation&>(*operation).body_handles.data();
@@ -365,7 +379,7 @@ CALL(cuGraphAddChildGraphNode, initialised, nullptr) {
     if (!out || !graph::find(graph)) return CUDA_ERROR_INVALID_VALUE;
     if (const CUresult error = build::child(*child, false, operation)) return error;
     const CUresult result = add(out, graph, nodes, nullptr, count, operation);
-    if (result != CUDA_SUCCESS) graph::destroy(*static_cast<ChildOperation&>(*operation).body);
+    if (result != CUDA_SUCCESS) discard(*operation, false);
     return result;
 } END_CALL
 

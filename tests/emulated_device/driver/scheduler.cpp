@@ -35,7 +35,7 @@ struct Queue {
     size_t waiting_threads = 0;  // inside wait()
     size_t sleeping = 0;         // of them, those with nothing to run
     size_t unfinished = 0;
-    uint64_t submitted = 0;
+    uint64_t submitted = 0, polls = 0;
     bool worker_asleep = false, worker_started = false, callback_started = false;
     std::condition_variable changed, worker_wake, callback_wake;
     uint64_t seed = 0, random = 0x9E3779B97F4A7C15u;
@@ -80,30 +80,32 @@ void drop_predecessor(Work& work) {
     if (--work.pending == 0) make_ready(Ref<Work>(&work));
 }
 
+// Does what is ready when nobody waits for it: soon when somebody polls, else when submissions have stopped for a while.
+// While they go on, or a thread waits, it keeps away, so that the order is the seed's and not the clock's.
 void worker() {
     Lock lock(driver_mutex());
     Queue& q = queue();
-    static const long linger_us = [] {
-        const char* text = std::getenv("GRAPHCAP_EMULATED_LINGER_US");
-        return text ? std::atol(text) : 1000L;
+    constexpr auto tick = std::chrono::milliseconds(1);
+    static const long quiet_ticks = [] {
+        const char* text = std::getenv("GRAPHCAP_EMULATED_LINGER_MS");
+        return text ? std::atol(text) : 50L;
     }();
-    unsigned idle_rounds = 0;
+    long quiet = 0;
+    uint64_t submitted = 0, polls = 0;
     for (;;) {
-        const uint64_t seen = q.submitted;
-        q.worker_wake.wait_for(lock, std::chrono::microseconds(linger_us));
-        if (seen != q.submitted || q.waiting_threads) {
-            idle_rounds = 0;
-            continue;
-        }
-        while (!q.waiting_threads && run_one(lock)) idle_rounds = 0;
+        q.worker_wake.wait_for(lock, tick);
+        const bool polled = std::exchange(polls, q.polls) != q.polls;
+        quiet = std::exchange(submitted, q.submitted) != q.submitted ? 0 : quiet + 1;
+        if (q.waiting_threads || !(polled || quiet >= quiet_ticks)) continue;
+        while (!q.waiting_threads && run_one(lock)) quiet = 0;
         lock.unlock();
         run_after_unlock();
         lock.lock();
-        if (q.ready.empty() && ++idle_rounds > 50) {
+        if (q.ready.empty() && quiet > 2 * quiet_ticks) {
             q.worker_asleep = true;
             q.worker_wake.wait(lock);
             q.worker_asleep = false;
-            idle_rounds = 0;
+            quiet = 0;
         }
     }
 }
@@ -162,7 +164,8 @@ void execute_entry(Lock& lock, const Ref<Work>& work, const Ref<Frame>& frame, u
         const bool entered = graph_run::enter_conditional(frame, node);
         q.current_priority = 0;
         if (entered) return;
-    } else if (operation && !operation->trivial() && (!step || step->enabled) && owner.context->sticky == CUDA_SUCCESS) {
+    } else if (operation && !operation->trivial() && (!step || step->enabled) &&
+               (owner.context->sticky == CUDA_SUCCESS || operation->type == CU_GRAPH_NODE_TYPE_MEM_FREE)) {
         CUresult result;
         {
             const Ref<Operation> keep(const_cast<Operation*>(operation));
@@ -311,6 +314,8 @@ void on_callback_thread(std::function<void()> action) {
     queue().actions.push_back(std::move(action));
     queue().callback_wake.notify_one();
 }
+
+void poll() { ++queue().polls; }
 
 uint64_t now_ns() {
     return static_cast<uint64_t>(

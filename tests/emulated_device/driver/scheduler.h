@@ -86,6 +86,8 @@ void wait_idle(Lock& lock, Context& context);
 void wait_all_idle(Lock& lock);
 // Runs `action` on the thread that runs host functions.
 void on_callback_thread(std::function<void()> action);
+// Somebody asked whether work is done, and it is not.
+void poll();
 uint64_t now_ns();
 void add_latest(Stream& stream, std::vector<Ref<Work>>& out);
 size_t unfinished();

@@ -91,7 +91,9 @@ CUresult CUDAAPI cuStreamQuery(CUstream handle) CALL(cuStreamQuery, context, han
     Stream* stream;
     if (const CUresult error = resolve_stream(handle, stream)) return error;
     if (const CUresult refused = synchronise_refusal(*stream)) return refused;
-    return stream->tail && !stream->tail->done ? CUDA_ERROR_NOT_READY : stream->context->sticky;
+    if (!stream->tail || stream->tail->done) return stream->context->sticky;
+    scheduler::poll();
+    return CUDA_ERROR_NOT_READY;
 } END_CALL
 
 CUresult CUDAAPI cuStreamGetPriority(CUstream handle, int* out) CALL(cuStreamGetPriority, context, handle) {

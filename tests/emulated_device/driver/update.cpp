@@ -141,7 +141,7 @@ void apply(Graph& have, const Graph& want) {
 CUresult update(CUgraphExec exec_handle, CUgraph graph_handle, Verdict& verdict) {
     Executable* executable = executable::find(exec_handle);
     const Graph* graph = graph::find(graph_handle);
-    if (!executable || !graph || graph->capture || graph->owner) return CUDA_ERROR_INVALID_VALUE;
+    if (!executable || !graph || graph->owner || graph::captured_into(*graph)) return CUDA_ERROR_INVALID_VALUE;
     verdict = compare(*executable->graph, *graph, executable->flags, true, executable->source.get());
     if (!verdict.ok()) return CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
     apply(*executable->graph, *graph);
@@ -179,7 +179,7 @@ CUresult set_kernel(CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_P
 CUresult set_child(CUgraphExec exec_handle, CUgraphNode node_handle, CUgraph child) {
     Executable* executable = executable::find(exec_handle);
     const Graph* graph = graph::find(child);
-    if (!executable || !graph || graph->capture) return CUDA_ERROR_INVALID_VALUE;
+    if (!executable || !graph || graph::captured_into(*graph)) return CUDA_ERROR_INVALID_VALUE;
     Node* node = executable::node_of(*executable, node_handle);
     if (!node || node->operation->type != CU_GRAPH_NODE_TYPE_GRAPH) return CUDA_ERROR_INVALID_VALUE;
     Graph& body = *static_cast<ChildOperation&>(*node->operation).body;

@@ -1,0 +1,173 @@
+"""Kernels from host shared objects: images, parameters, launch shapes, barriers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cuda.bindings import driver as cu
+
+from tests.emulated_device import control, harness, loader
+from tests.emulated_device.harness import Board, code, ok
+
+NO_BINARY = int(cu.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU)
+INVALID_VALUE = int(cu.CUresult.CUDA_ERROR_INVALID_VALUE)
+
+emulated_only = pytest.mark.skipif(not harness.emulated(), reason="about the emulated device's own image kind")
+
+
+@pytest.fixture
+def board() -> Iterator[Board]:
+    with harness.board() as made:
+        yield made
+
+
+def elf(machine: int, kind: int = 3) -> bytes:
+    """The head of an ELF file for a machine."""
+    ident = b"\x7fELF\x02\x01\x01" + bytes(9)
+    return ident + struct.pack("<HHIQQQIHHHHHH", kind, machine, 1, 0, 64, 0, 0, 64, 56, 0, 64, 0, 0) + bytes(4096)
+
+
+@emulated_only
+@pytest.mark.parametrize(
+    "image",
+    [
+        b".version 8.0\n.target sm_90\n.address_size 64\n" + bytes(64),
+        b"\x50\xed\x55\xba\x01\x00\x10\x00" + bytes(64),  # a fatbin
+        elf(190),  # a cubin: EM_CUDA
+        elf(190, 2),
+        elf(40),  # another processor
+        b"BC\xc0\xde" + bytes(64),  # LLVM
+        bytes(128),
+    ],
+    ids=["PTX", "fatbin", "cubin", "cubin executable", "another processor", "bitcode", "zeros"],
+)
+def test_other_images_are_refused(board: Board, image: bytes) -> None:
+    assert code(cu.cuModuleLoadData(image)) == NO_BINARY
+    assert code(cu.cuLibraryLoadData(image, [], [], 0, [], [], 0)) == NO_BINARY
+
+
+@emulated_only
+def test_a_shared_object_without_a_table_is_refused(board: Board, tmp_path: Path) -> None:
+    source = tmp_path / "plain.c"
+    source.write_text("int answer(void) { return 42; }\n")
+    image = loader.build_kernels(source).read_bytes()
+    assert code(cu.cuModuleLoadData(image)) == NO_BINARY
+
+
+def test_modules_and_libraries(board: Board, tmp_path: Path) -> None:
+    image = harness.kernel_image()
+    module = ok(cu.cuModuleLoadData(image))
+    function = ok(cu.cuModuleGetFunction(module, b"axpy"))
+    assert ok(cu.cuFuncGetName(function)) == b"axpy"
+    assert code(cu.cuModuleGetFunction(module, b"nothing")) == int(cu.CUresult.CUDA_ERROR_NOT_FOUND)
+    file = tmp_path / "image.bin"
+    file.write_bytes(image)
+    other = ok(cu.cuModuleLoad(str(file).encode()))
+    ok(cu.cuModuleGetFunction(other, b"axpy"))
+    library = ok(cu.cuLibraryLoadData(image, [], [], 0, [], [], 0))
+    kernel = ok(cu.cuLibraryGetKernel(library, b"axpy"))
+    assert ok(cu.cuKernelGetName(kernel)) == b"axpy"
+    assert [ok(cu.cuKernelGetParamInfo(kernel, i)) for i in range(4)] == [(0, 4), (4, 4), (8, 8), (16, 8)]
+    assert code(cu.cuKernelGetParamInfo(kernel, 4)) == INVALID_VALUE
+    assert ok(cu.cuFuncGetName(ok(cu.cuKernelGetFunction(kernel)))) == b"axpy"
+    ok(cu.cuLibraryUnload(library))
+    for one in (module, other):
+        ok(cu.cuModuleUnload(one))
+
+
+def test_two_copies_of_an_image_do_not_share_state(board: Board) -> None:
+    """Block-shared arrays are static in the image; each load is an object of its own."""
+    n = 256
+    data = np.arange(n, dtype=np.int32)
+    for _ in range(2):
+        module = ok(cu.cuModuleLoadData(harness.kernel_image()))
+        function = ok(cu.cuModuleGetFunction(module, b"block_reverse"))
+        cells = board.upload(data)
+        board.launch(function, board.stream(), np.uint64(cells), block=n, shared=4 * n)
+        np.testing.assert_array_equal(board.read(cells, np.int32, n), data[::-1])
+        ok(cu.cuModuleUnload(module))
+
+
+@pytest.mark.parametrize("shape", [((1,), (1,)), ((5,), (7,)), ((2, 3), (4, 5)), ((2, 3, 4), (2, 2, 3)), ((1,), (1024,))])
+def test_every_thread_runs_once_with_its_own_indices(board: Board, shape: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    grid, block = shape
+    blocks, threads = int(np.prod(grid)), int(np.prod(block))
+    cells = board.buffer(4 * blocks * threads, 0xFF)
+    board.launch(board.kernel("where"), board.stream(), np.uint64(cells), grid=grid, block=block)
+    expected = (1000 * np.arange(blocks)[:, None] + np.arange(threads)).ravel()
+    np.testing.assert_array_equal(board.read(cells, np.int32, blocks * threads), expected)
+
+
+@pytest.mark.parametrize("n", [1, 255, 256, 257, 5000])
+def test_axpy_against_numpy(board: Board, n: int) -> None:
+    rng = np.random.default_rng(n)
+    x, y = rng.standard_normal((2, n)).astype(np.float32)
+    dx, dy = board.upload(x), board.upload(y)
+    arguments = (np.int32(n), np.float32(1.5), np.uint64(dx), np.uint64(dy))
+    board.launch(board.kernel("axpy"), board.stream(), *arguments, grid=-(-n // 128), block=128)
+    np.testing.assert_allclose(board.read(dy, np.float32, n), np.float32(1.5) * x + y, rtol=1e-6, atol=1e-6)
+
+
+def test_block_sums_under_many_orders(board: Board) -> None:
+    values = np.arange(1024, dtype=np.float32)
+    source, target = board.upload(values), board.buffer(16)
+    for seed in range(10):
+        if harness.emulated():
+            control.seed(seed)
+        arguments = (np.uint64(target), np.uint64(source), np.int32(1024))
+        board.launch(board.kernel("block_sum"), board.stream(), *arguments, grid=4, block=256)
+        np.testing.assert_array_equal(board.read(target, np.float32, 4), values.reshape(4, 256).sum(axis=1))
+
+
+@pytest.mark.parametrize(
+    ("grid", "block", "shared"),
+    [(0, 1, 0), (1, 0, 0), (1, 1025, 0), ((1, 1, 65536), 1, 0), (1, (1, 1, 65), 0), (1, 1, 1 << 20)],
+)
+def test_impossible_launches_are_refused(board: Board, grid: object, block: object, shared: int) -> None:
+    result = board.try_launch(board.kernel("empty"), board.stream(), grid=grid, block=block, shared=shared)
+    assert code(result) == INVALID_VALUE
+
+
+def test_parameters_are_taken_at_the_call(board: Board) -> None:
+    """As a packed buffer too; changing what they were read from changes nothing any more."""
+    stream, cell = board.stream(), board.buffer(4)
+    packed = np.frombuffer(struct.pack("<Qi", cell, 5), np.uint8).copy()
+    size = np.array([packed.nbytes], np.uint64)
+    extra = np.array([1, packed.ctypes.data, 2, size.ctypes.data, 0], np.uint64)
+    ok(cu.cuLaunchKernel(board.kernel("count_up"), 1, 1, 1, 1, 1, 1, 0, stream, 0, extra.ctypes.data))
+    packed[:] = 0
+    assert board.read(cell, np.int32, 1)[0] == 5
+
+
+def test_missing_parameters_are_refused(board: Board) -> None:
+    stream, function = board.stream(), board.kernel("count_up")
+    assert code(cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0)) == INVALID_VALUE
+
+
+def test_attributes_and_occupancy(board: Board) -> None:
+    function = board.kernel("block_reverse")
+    names = cu.CUfunction_attribute
+    assert ok(cu.cuFuncGetAttribute(names.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)) == 1024
+    dynamic = names.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    ok(cu.cuFuncSetAttribute(function, dynamic, 60000))
+    assert ok(cu.cuFuncGetAttribute(dynamic, function)) == 60000
+    assert ok(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, 256, 0)) >= 1
+
+
+@emulated_only
+def test_a_division_by_zero_is_the_devices_error(board: Board, tmp_path: Path) -> None:
+    source = tmp_path / "divide.c"
+    source.write_text(
+        '#include "graphcap_kernel.h"\n'
+        "GRAPHCAP_KERNEL void divide(int *out, int by) { *out = *out / by; }\nGRAPHCAP_EXPORT(divide)\n"
+    )
+    module = ok(cu.cuModuleLoadData(loader.build_kernels(source).read_bytes()))
+    function = ok(cu.cuModuleGetFunction(module, b"divide"))
+    board.launch(function, board.stream(), np.uint64(board.buffer(4)), np.int32(0))
+    assert code(cu.cuCtxSynchronize()) == int(cu.CUresult.CUDA_ERROR_LAUNCH_FAILED)
+    control.reset_faults()
+    ok(cu.cuModuleUnload(module))
