@@ -232,7 +232,7 @@ FUNCTIONS: Final[dict[str, str]] = {
     "round": "f(a, 1); f(i); f(m); f(b, out=b)",
     "around": "f(a)",
     "angle": "f(z)",
-    "nan_to_num": "f(a)",
+    "nan_to_num": "f(a); f(a, copy=False, nan=3.0)",
     "isclose": "f(a, b); f(a, 0.5, atol=1)",
     "iscomplex": "f(z)",
     "isreal": "f(z)",

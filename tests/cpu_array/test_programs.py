@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphcap
@@ -367,22 +367,27 @@ programs = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 10*
 operand = st.tuples(st.sampled_from(DTYPES), st.sampled_from(SHAPES), st.sampled_from(["C", "F", "gaps", "reversed"]))
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
-@given(steps=programs, kinds=st.lists(operand, min_size=2, max_size=4), seed=st.integers(0, 10**6))
+kinds_of_operands = st.lists(operand, min_size=2, max_size=4)
+
+
+@settings(max_examples=250)
+@given(steps=programs, kinds=kinds_of_operands, seed=st.integers(0, 10**6))
 def test_replay_equals_eager_numpy(steps: list[tuple[str, int]], kinds: list[tuple[str, Any, str]], seed: int) -> None:
-    check_program(steps, kinds, seed)
+    check_program(steps, kinds, seed, "python")
 
 
 @pytest.mark.slow
-@settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
-@given(steps=programs, kinds=st.lists(operand, min_size=2, max_size=4), seed=st.integers(0, 10**6))
+@pytest.mark.parametrize("replay", ["python", "native"])
+@settings(max_examples=5000)
+@given(steps=programs, kinds=kinds_of_operands, seed=st.integers(0, 10**6))
 def test_replay_equals_eager_numpy_at_length(
-    steps: list[tuple[str, int]], kinds: list[tuple[str, Any, str]], seed: int
+    replay: str, steps: list[tuple[str, int]], kinds: list[tuple[str, Any, str]], seed: int
 ) -> None:
-    check_program(steps, kinds, seed)
+    check_program(steps, kinds, seed, replay)
 
 
-def check_program(steps: list[tuple[str, int]], kinds: list[tuple[str, Any, str]], seed: int) -> None:
+def check_program(steps: list[tuple[str, int]], kinds: list[tuple[str, Any, str]], seed: int, replay: str) -> None:
+    """Capture a program, replay it by the replay of that name, and compare with NumPy."""
     rng = np.random.default_rng(seed)
     memory = [laid_out(contents(rng, shape, dtype), layout) for dtype, shape, layout in kinds]
     graph = graphcap.Graph("cpu", keep_graph=True)
@@ -390,6 +395,9 @@ def check_program(steps: list[tuple[str, int]], kinds: list[tuple[str, Any, str]
         warnings.simplefilter("ignore")
         with make_stream("cpu"), graph:
             found, errors = run(steps, [xp.asarray(data) for data in memory], plain=False)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("GRAPHCAP_CPU_REPLAY", replay)
+            graph.instantiate()
         for _ in range(3):
             inputs = []
             for data, (dtype, shape, layout) in zip(memory, kinds, strict=True):

@@ -125,26 +125,27 @@ def record_result(
         The function writes an ``out`` with the same bits.
     """
     made: list[Any] = []
-
-    def make(found: Any) -> Any:
-        if isinstance(found, tuple) and hasattr(found, "_fields"):
-            return type(found)(*[make(item) for item in found])
-        if isinstance(found, (tuple, list)):
-            return type(found)([make(item) for item in found])
-        data = np.asarray(found)
-        real = data.shape if shape is None else shape
-        strides = same_strides(data) if shape is None else dense_strides(real, data.strides, data.itemsize)
-        out = empty(real, data.dtype, strides, stream)
-        made.append(out)
-        return out
-
-    result = make(like)
+    result = _outputs(like, shape, stream, made)
     targets = tuple(out._pool for out in made)
     if takes_out and isinstance(result, Array):
         record_out(stream, function, args, kwargs, targets[0], reads)
     else:
         record_into(stream, targets, function, args, kwargs, reads)
     return result
+
+
+def _outputs(like: Any, shape: tuple[int, ...] | None, stream: CPUStream, made: list[Any]) -> Any:
+    """New arrays for a result, nested as it is; each is appended to `made`. (No closure: a cycle would keep them.)"""
+    if isinstance(like, tuple) and hasattr(like, "_fields"):
+        return type(like)(*[_outputs(item, shape, stream, made) for item in like])
+    if isinstance(like, (tuple, list)):
+        return type(like)([_outputs(item, shape, stream, made) for item in like])
+    data = np.asarray(like)
+    real = data.shape if shape is None else shape
+    strides = same_strides(data) if shape is None else dense_strides(real, data.strides, data.itemsize)
+    out = empty(real, data.dtype, strides, stream)
+    made.append(out)
+    return out
 
 
 def record_out(

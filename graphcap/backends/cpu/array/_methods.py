@@ -35,6 +35,16 @@ class Attributes(Array):
     def shape(self) -> Any:
         return self.graphcap_data.shape
 
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        found = self._reshaped_view(shape)
+        self.graphcap_data, self._pool = found.graphcap_data, found._pool
+
+    def _reshaped_view(self, shape: Any) -> Any:
+        from graphcap.backends.cpu.array._views import reshaped_view  # needs the class
+
+        return reshaped_view(self, shape)
+
     @property
     def ndim(self) -> int:
         return self.graphcap_data.ndim

@@ -141,6 +141,23 @@ def reshaped(stream: CPUStream, array: Any, shape: Any, order: str = "C", copy: 
     return out
 
 
+def reshaped_view(array: Array, shape: Any) -> Any:
+    """A view of another shape, for ``array.shape = shape``.
+
+    Raises
+    ------
+    AttributeError
+        The memory does not allow it.
+    """
+    new = np.broadcast_to(np.zeros((), np.bool_), array.graphcap_data.shape).reshape(shape).shape
+    try:
+        return viewed(array, lambda plain: _without_copy(plain, new, "C"))
+    except _MustCopyError:
+        raise AttributeError(
+            "Incompatible shape for in-place modification. Use `.reshape()` to make a copy with the desired shape."
+        ) from None
+
+
 class _MustCopyError(Exception):
     pass
 
