@@ -5,6 +5,7 @@ The oracle is the same list of calls made one after the other by NumPy.
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +23,7 @@ from graphcap.backends.cpu.native.executable import NativeExecutable
 from graphcap.backends.cpu.work import Work
 from graphcap.errors import GraphStateError
 from graphcap.topology import NodeKind
+from tests.cpu_native.tuning import as_if_large
 
 pytestmark = pytest.mark.skipif(walker() is None, reason=unavailable_reason() or "-")
 
@@ -140,12 +142,22 @@ def run_by_numpy(nodes: list[Work]) -> str:
     return ""
 
 
+@pytest.mark.parametrize("tuned", [contextlib.nullcontext, as_if_large])
 @pytest.mark.parametrize("threads", [1, 2, 4])
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(program=programs())
-def test_same_bits_as_numpy(threads: int, program: tuple[list[Array], Callable[[list[Array]], list[Work]]]) -> None:
+def test_same_bits_as_numpy(
+    threads: int,
+    tuned: Callable[[], contextlib.AbstractContextManager[None]],
+    program: tuple[list[Array], Callable[[list[Array]], list[Work]]],
+) -> None:
     """Any program, over overlapping and broadcast views, on any number of threads."""
-    arrays, build = program
+    with tuned():
+        compare(threads, *program)
+
+
+def compare(threads: int, arrays: list[Array], build: Callable[[list[Array]], list[Work]]) -> None:
+    """Replay a program twice and compare with NumPy."""
     mine, theirs = [array.copy() for array in arrays], [array.copy() for array in arrays]
     nodes, wanted = build(mine), build(theirs)
     with warnings.catch_warnings():

@@ -71,8 +71,10 @@ static inline unsigned get_fpe(void)
 
 #define MAX_OPERANDS 8
 #define MAX_OUTER 8
-#define KEEP_GIL_BELOW 16384   /* element operations: below, letting the GIL go costs more than it gives */
-#define THREADS_ABOVE 131072   /* element operations per thread that are worth waking one */
+
+/* In element operations. Variables, so that tests can send small arrays down the paths of large ones. */
+static index_t keep_gil_below = 16384;  /* below, letting the GIL go costs more than it gives */
+static index_t threads_above = 131072;  /* per thread: worth waking one */
 
 typedef struct {
     char *base;       /* address of the first element; unused for scratch */
@@ -709,13 +711,13 @@ static int run_blocks(walk *w, block **blocks, Py_ssize_t count)
     index_t work = 0;
     int rc = 0;
     for (Py_ssize_t i = 0; i < count; i++) work += blocks[i]->work;
-    if (work < KEEP_GIL_BELOW) {
+    if (work < keep_gil_below) {
         clear_fpe();
         for (Py_ssize_t i = 0; rc == 0 && i < count; i++) rc = run_one(blocks[i]);
         return rc < 0 || PyErr_Occurred() ? loop_failed() : 0;
     }
     int threads = w->threads;
-    if (work / THREADS_ABOVE < threads) threads = (int)(work / THREADS_ABOVE);
+    if (work / threads_above < threads) threads = (int)(work / threads_above);
     Py_BEGIN_ALLOW_THREADS
 #ifdef GC_THREADS
     part *parts = NULL;
@@ -845,10 +847,30 @@ static PyObject *walk_replay(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *tune(PyObject *module, PyObject *args)
+{
+    Py_ssize_t gil, threads;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "nn:tune", &gil, &threads)) return NULL;
+    if (gil < 0 || threads < 1) {
+        PyErr_SetString(PyExc_ValueError, "tune: keep_gil_below must be at least 0, threads_above at least 1");
+        return NULL;
+    }
+    PyObject *before = Py_BuildValue("nn", keep_gil_below, threads_above);
+    keep_gil_below = gil;
+    threads_above = threads;
+    return before;
+}
+
 /* ---- module -------------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef walk_methods[] = {
     {"replay", walk_replay, METH_NOARGS, "Run all items in order. One walk never overlaps itself."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMethodDef functions[] = {
+    {"tune", tune, METH_VARARGS, "tune(keep_gil_below, threads_above) -> the values before. For tests."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -918,7 +940,7 @@ static PyModuleDef_Slot module_slots[] = {
 };
 
 static struct PyModuleDef module_def = {
-    PyModuleDef_HEAD_INIT, "_walk", "Native replay of CPU graphs.", sizeof(module_state), NULL,
+    PyModuleDef_HEAD_INIT, "_walk", "Native replay of CPU graphs.", sizeof(module_state), functions,
     module_slots, module_traverse, module_clear, NULL,
 };
 

@@ -10,11 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from graphcap.backends.cpu.errors import DEFAULT_ERRORS, note_failure, reentered
-from graphcap.backends.cpu.native import geometry
+from graphcap.backends.cpu.native import geometry, thresholds
 from graphcap.backends.cpu.native.hazards import Footprint, access, pool_memory
 from graphcap.backends.cpu.native.liveness import Liveness
 from graphcap.backends.cpu.native.loops import Loop, recognise
-from graphcap.backends.cpu.native.strips import SERIAL_BYTES, Run, SerialRun, StripRun
+from graphcap.backends.cpu.native.strips import Run, SerialRun, StripRun
 from graphcap.backends.cpu.work import Work
 
 __all__ = ["NativeExecutable", "thread_count"]
@@ -22,8 +22,6 @@ __all__ = ["NativeExecutable", "thread_count"]
 _BITS: Final = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 _WORDS: Final = {1: "divide by zero", 2: "overflow", 4: "underflow", 8: "invalid value"}
 _DEFAULT_MASK: Final = sum(bit for name, bit in _BITS.items() if DEFAULT_ERRORS[name] != "ignore")
-_SIDE_BY_SIDE_BYTES: Final = 262_144
-"""Runs that touch at least this much memory may share the threads with their independent neighbours."""
 
 
 def thread_count() -> int:
@@ -170,7 +168,7 @@ def _plan(nodes: Sequence[Work]) -> list[Run | int]:
         if loop.outputs[0].size == 0:
             continue
         mask = _mask(work)
-        if max(array.nbytes for array in loop.outputs) <= SERIAL_BYTES:
+        if max(array.nbytes for array in loop.outputs) <= thresholds.SERIAL_BYTES:
             space = geometry.simplify(
                 loop.outputs[0].shape, tuple(array.strides for array in (*loop.inputs, *loop.outputs))
             )
@@ -209,14 +207,14 @@ def _side_by_side(runs: list[Run | int], threads: int) -> list[list[Run | int]]:
     groups: list[list[Run | int]] = []
     footprint = Footprint()
     for run in runs:
-        large = threads > 1 and isinstance(run, StripRun) and _touched(run.loops) >= _SIDE_BY_SIDE_BYTES
+        large = threads > 1 and isinstance(run, StripRun) and _touched(run.loops) >= thresholds.SIDE_BY_SIDE_BYTES
         if large and isinstance(run, StripRun):
             reads, writes = list(run.footprint.reads.values()), list(run.footprint.writes.values())
             joins = (
                 bool(groups)
                 and isinstance(groups[-1][0], StripRun)
                 and len(groups[-1]) < 16
-                and _touched(groups[-1][0].loops) >= _SIDE_BY_SIDE_BYTES
+                and _touched(groups[-1][0].loops) >= thresholds.SIDE_BY_SIDE_BYTES
                 and not footprint.clashes(reads, writes, same_elements_ok=False)
             )
             if not joins:

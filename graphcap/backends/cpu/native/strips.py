@@ -15,22 +15,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from graphcap.backends.cpu.native import geometry
+from graphcap.backends.cpu.native import geometry, thresholds
 from graphcap.backends.cpu.native.geometry import address
 from graphcap.backends.cpu.native.hazards import Access, Footprint, access, pool_memory
 from graphcap.backends.cpu.native.loops import Loop
 
-__all__ = ["SERIAL_BYTES", "Run", "SerialRun", "StripRun"]
+__all__ = ["Run", "SerialRun", "StripRun"]
 
-SERIAL_BYTES: Final = 16_384
-"""Work whose largest operand is at most this large is walked call after call: it is in cache anyway."""
-_STRIP_BYTES: Final = 65_536
-"""All operands of one strip together should stay within the cache next to the core."""
 _MAX_CALLS: Final = 512
-_SKEW: Final = 32
-"""Elements between intermediates, so that a load does not wait for a store to another one at the same offset in its page."""
-_QUANTUM: Final = 64
-"""Strips are multiples of this many elements, so that vector loops meet the same elements as in one long call."""
 
 
 class Run:
@@ -114,7 +106,7 @@ class StripRun(Run):
             if any(array.strides) and id(pool_memory(array)) not in slots
         }
         width = max(1, sum(live.values()) + scratch_width)
-        strip = max(_QUANTUM, _STRIP_BYTES // width // _QUANTUM * _QUANTUM)
+        strip = max(thresholds.QUANTUM, thresholds.STRIP_BYTES // width // thresholds.QUANTUM * thresholds.QUANTUM)
         chunked = exact and inner > strip
         if chunked:
             chunks = -(-inner // strip)
@@ -126,7 +118,9 @@ class StripRun(Run):
             outer = outer or (1,)
         if len(outer) > walk.MAX_OUTER:
             return None
-        places = -(-length * rows_per_strip // _QUANTUM) * _QUANTUM + _SKEW  # elements of a strip in scratch memory
+        places = (
+            -(-length * rows_per_strip // thresholds.QUANTUM) * thresholds.QUANTUM + thresholds.SKEW
+        )  # elements of a strip in scratch memory
         steps = iter(space.strides)
         calls = []
         for loop, mask, group in zip(self.loops, self._masks, operands, strict=True):
