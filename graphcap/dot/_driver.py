@@ -89,8 +89,8 @@ class _Reader:
                 bad.append(offset)
         if bad:
             where = "the file starts inside a node; " if first and not self.open_braces else ""
-            lines = f"{len(bad)} lines" if len(bad) > 1 else "a line"
-            self.report.warn(f"{where}{lines} here belong to no statement and were skipped", bad[0], skipped=1)
+            lines = f"{len(bad)} lines here belong" if len(bad) > 1 else "a line here belongs"
+            self.report.warn(f"{where}{lines} to no statement: skipped", bad[0], skipped=1)
             if first:
                 self.open_braces = min(self.open_braces, 0)
 

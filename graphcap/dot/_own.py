@@ -79,7 +79,7 @@ class _Reader:
                 except (ValueError, TypeError, RecursionError) as error:
                     self.report.warn(f"the cluster's attributes: {error}"[:200], offset, skipped=1)
             elif line != "}" and not line.startswith(("digraph ", "graph [", "node [")):
-                self.report.warn("a line here belongs to no statement and was skipped", offset, skipped=1)
+                self.report.warn("a line here belongs to no statement: skipped", offset, skipped=1)
 
     def graph(self, part: Parts, start: int, stop: int) -> None:
         told, _ = attributes(self.text, start, stop)

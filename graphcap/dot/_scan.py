@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["Gap", "Lines", "Report", "Statement", "attributes", "closing_quote", "gap_lines", "statements"]
+__all__ = ["Gap", "Lines", "Report", "Statement", "attributes", "closing_quote", "gap_lines", "plural", "statements"]
 
 # Each alternative is tried once at a line's start and scans that line at most once.
 _START = re.compile(
@@ -20,6 +20,11 @@ _START = re.compile(
 )
 _TARGET = re.compile(r'[ \t]*"([^"\n]*)"[ \t]*')
 _ATTRIBUTE = re.compile(r'[\s,;]*([A-Za-z_]\w*)[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"|([^\s,;\]"]+))', re.DOTALL)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 node``, ``2 nodes``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 class Statement(NamedTuple):
@@ -81,7 +86,7 @@ class Report:
         if self._untold:
             told.append(f"{self._untold} more warnings of this kind are left out")
         if self.skipped:
-            told.append(f"{self.skipped} statements could not be read and were skipped")
+            told.append(f"skipped, because they could not be read: {plural(self.skipped, 'statement')}")
         return tuple(told)
 
 

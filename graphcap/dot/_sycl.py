@@ -96,7 +96,7 @@ def read_sycl(text: str, file: str | None) -> GraphTopology:
             if line == "}":
                 closed += 1
             elif not line.startswith(("digraph", "graph")):
-                report.warn("a line here belongs to no statement and was skipped", offset, skipped=1)
+                report.warn("a line here belongs to no statement: skipped", offset, skipped=1)
 
     for item in statements(text):
         if isinstance(item, Gap):

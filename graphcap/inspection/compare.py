@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
+from graphcap.dot._scan import plural
 from graphcap.dot.describe import label_lines
 from graphcap.dot.names import demangle
 from graphcap.inspection.agreement import canonical
@@ -78,17 +79,16 @@ class GraphDiff:
         """Return the difference as one line."""
         if not self:
             return "no difference"
-        total: Counter[str] = Counter()
+        total: Counter[tuple[str, str]] = Counter()
         for level in self.levels:
-            for key in ("added", "removed", "changed", "moved", "reordered"):
-                total[f"nodes {key}" if key != "reordered" else "nodes with dependencies in another order"] += len(
-                    getattr(level, key)
-                )
-            total["edges added"] += len(level.edges_added)
-            total["edges removed"] += len(level.edges_removed)
-        total["graphs added"] = len(self.graphs_added)
-        total["graphs removed"] = len(self.graphs_removed)
-        return ", ".join(f"{count} {what}" for what, count in total.items() if count)
+            for key in ("added", "removed", "changed", "moved"):
+                total["node", key] += len(getattr(level, key))
+            total["node", "with dependencies in another order"] += len(level.reordered)
+            total["edge", "added"] += len(level.edges_added)
+            total["edge", "removed"] += len(level.edges_removed)
+        total["graph", "added"] = len(self.graphs_added)
+        total["graph", "removed"] = len(self.graphs_removed)
+        return ", ".join(f"{plural(count, noun)} {what}" for (noun, what), count in total.items() if count)
 
     def to_data(self) -> dict[str, Any]:
         """Return the difference as what ``json.dumps`` takes."""

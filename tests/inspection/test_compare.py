@@ -54,7 +54,7 @@ def test_an_added_node_is_added_and_nothing_else_changes() -> None:
     (level,) = result.levels
     assert [node.id for node in level.added] == [5]
     assert (level.removed, level.changed, level.moved) == ([], [], [])
-    assert result.summary() == "1 nodes added"
+    assert result.summary() == "1 node added"
     back = diff(step(extra_copy=True), step())
     assert [node.id for node in back.levels[0].removed] == [5]
 
@@ -132,7 +132,7 @@ def test_json_and_text_say_the_same() -> None:
     assert data["levels"][0]["added"] == [{"id": 5, "kind": "memcpy", "name": ""}]
     assert data["levels"][0]["changed"][0]["params"]["grid"] == [[4, 1, 1], [8, 1, 1]]
     text = result.text()
-    assert text.startswith("1 nodes added, 1 nodes changed")
+    assert text.startswith("1 node added, 1 node changed")
     assert "  + 5: memcpy DtoD 64 B" in text
     assert "  ~ 1: saxpy grid 8 · block 256: grid (4, 1, 1) -> (8, 1, 1)" in text
 
