@@ -9,7 +9,7 @@ from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.lane import Point
 from graphcap.backends.xpu.native import SyclGraph
 from graphcap.backends.xpu.recording import Recording
-from graphcap.backends.xpu.work import HostWork, Work
+from graphcap.backends.xpu.work import HostWork, Work, kernel_arguments
 from graphcap.errors import DriverError, GraphUpdateError
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class NativeExecutable(Executable):
         self._updatable = updatable
         self._host_tasks = recording.native.host_tasks
         try:
-            self._exec: Any = extension.finalize(recording.native.graph, updatable)
+            with kernel_arguments:
+                self._exec: Any = extension.finalize(recording.native.graph, updatable)
         except RuntimeError as error:
             raise DriverError(
                 "command_graph::finalize",
@@ -95,6 +96,7 @@ class NativeExecutable(Executable):
                 "Capture it with keep_graph=True.",
             )
         try:
-            self._extension.update(self._exec, recording.native.graph)
+            with kernel_arguments:
+                self._extension.update(self._exec, recording.native.graph)
         except RuntimeError as error:
             raise GraphUpdateError("update()", f"SYCL refused it: {error}", "Capture a new graph instead.") from error

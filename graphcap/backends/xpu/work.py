@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import abc
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.host_calls import HostCall
@@ -13,7 +14,12 @@ from graphcap.backends.xpu.native import SyclGraph
 from graphcap.errors import DriverError
 from graphcap.topology import NodeKind
 
-__all__ = ["CopyWork", "FillBytesWork", "HostWork", "KernelWork", "Target", "Work"]
+# A kernel object keeps its arguments between "set" and "enqueue" (OpenCL's rule, and Level Zero's). SYCL sets them when it
+# finalizes a graph too, so a submission on one thread and a finalize on another must not meet. Submissions hold the GIL
+# throughout, inside dpctl; finalize does not, and takes this lock as well.
+kernel_arguments: Final = threading.Lock()
+
+__all__ = ["CopyWork", "FillBytesWork", "HostWork", "KernelWork", "Target", "Work", "kernel_arguments"]
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,8 @@ class KernelWork(Work):
 
     def enqueue(self, target: Target, waits: Sequence[Any] = ()) -> Any:
         try:
-            return target.queue.submit_async(self._kernel, self._arguments, self._global, self._local, list(waits))
+            with kernel_arguments:
+                return target.queue.submit_async(self._kernel, self._arguments, self._global, self._local, list(waits))
         except _dpctl.SubmitErrors as error:
             # dpctl drops SYCL's own words, so the sizes have to do.
             raise DriverError(
