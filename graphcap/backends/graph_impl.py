@@ -337,10 +337,22 @@ class GraphImpl(GraphImplInterface):
     def _end_routing(self, allocator: memory.CachingAllocator, pool: MempoolId) -> None:
         self._nested_pools += allocator.end_allocate_to_pool(pool)
 
+    def _abandon_pools(self) -> None:
+        """As :meth:`_leave_capture`, and give the pools back, for a capture of which nothing is kept.
+
+        A finalizer may come here in the middle of the allocator's own operations, which no other way would bear.
+        """
+        pool, self._pool = self._pool, None
+        assert pool is not None, "an open capture has a pool"
+        try:
+            self._hooks.close()
+        finally:
+            self._backend.allocator(self.device_index).abandon_capture(pool, began=True)
+
     def _throw_away(self, after: BaseException | None = None) -> None:
         """End an open or broken capture and make the object new. A second failure is noted on the first (rule 5)."""
         failure = after
-        for step in (self._abandon, self._leave_capture, self._forget):
+        for step in (self._abandon, self._abandon_pools, self._forget):
             try:
                 step()
             except Exception as error:

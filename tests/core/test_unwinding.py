@@ -15,6 +15,7 @@ from graphcap import _gc_pause
 from graphcap.backends import base
 from graphcap.backends.cpu import captures
 from graphcap.backends.cpu.graph import CPUGraphImpl
+from graphcap.backends.cpu.source import HostSegments
 
 
 class Boom(Exception):
@@ -311,3 +312,30 @@ def test_hook_explains_an_error(hook: _Hook) -> None:
         raise Boom
     assert isinstance(caught.value.__cause__, Boom)
     assert not stream.is_capturing
+
+
+def test_graph_dropped_inside_an_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 18, F4: a graph with an open capture that dies in the middle of an allocation gives back all it held."""
+    pool = graphcap.MemPool("cpu")
+    stream, other = _stream(), _stream()
+    impl = graphcap.create_graph_impl("cpu")
+    assert impl is not None
+    with stream:
+        impl.capture_begin(pool.id)
+    held = [impl]
+    del impl
+    allocate = HostSegments.allocate_segment
+
+    def drop_and_allocate(self: HostSegments, nbytes: int, on: int) -> int:
+        held.clear()
+        return allocate(self, nbytes, on)
+
+    monkeypatch.setattr(HostSegments, "allocate_segment", drop_and_allocate)
+    assert other.allocate(32 << 20).nbytes == 32 << 20
+    assert held == []
+    assert not stream.is_capturing
+    assert pool.use_count() == 1
+    graph = graphcap.Graph("cpu", pool=pool)
+    with stream, graph:
+        stream.fill(np.zeros(4), 1.0)
+    graph.replay(stream)
