@@ -125,3 +125,29 @@ def test_one_graph_replayed_by_many_threads(device: str, stream: Any) -> None:
     run_together(replay, replay, replay)
     graphcap.synchronize(device)
     np.testing.assert_array_equal(view, 3 * 40 * 4)
+
+
+def test_one_kernel_object_in_captures_on_many_threads(device: str, stream: Any) -> None:
+    """SYCL sets a kernel object's arguments when it finalizes a graph; another thread's use of the object must not meet it.
+
+    Found as lost additions: each graph replayed with the arguments of another thread's node.
+    """
+    backend = stream.backend
+    kernel = kernels.load(stream, "arithmetic", "add_scalar_i32")
+
+    def program() -> None:
+        own = backend.create_stream(0)
+        x = own.allocate(4 * COUNT)
+        out = np.empty(COUNT, np.int32)
+        for _ in range(20):
+            own.fill(x, 0)
+            graph = graphcap.Graph(device)
+            with own, graph:
+                for _ in range(40):
+                    own.launch(kernel, [x, np.int32(1), np.uint64(COUNT)], COUNT)
+            graph.replay(own)
+            own.copy(out, x)
+            own.synchronize()
+            assert (out == 40).all()
+
+    run_together(program, program, program)
