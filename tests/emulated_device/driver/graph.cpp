@@ -14,6 +14,13 @@ ConditionalOperation::~ConditionalOperation() = default;
 AllocOperation::AllocOperation(Ref<GraphAllocation> target)
     : Operation(CU_GRAPH_NODE_TYPE_MEM_ALLOC), allocation(std::move(target)) {}
 AllocOperation::~AllocOperation() = default;
+FreeOperation::FreeOperation(Ref<GraphAllocation> target)
+    : Operation(CU_GRAPH_NODE_TYPE_MEM_FREE), pointer(target->address), allocation(target) {
+    allocation->freed_by_node = true;
+}
+FreeOperation::~FreeOperation() {
+    if (allocation) allocation->freed_by_node = false;
+}
 Graph::~Graph() = default;
 
 namespace graph {

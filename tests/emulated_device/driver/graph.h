@@ -27,9 +27,9 @@ void release_users(UserReferences& users);
 bool same_data(const CUgraphEdgeData& a, const CUgraphEdgeData& b);
 bool plain(const CUgraphEdgeData& data);  // carries nothing that an older interface would lose
 
-// An allocation node's operation, with its address; a free node's, checked against what `graph` allocates and frees.
+// An allocation node's operation, with its address; a free node's.
 CUresult make_allocation(Device& device, size_t bytes, const CUmemPoolProps& properties, Ref<Operation>& out);
-CUresult make_free(const Graph& graph, CUdeviceptr pointer, Ref<Operation>& out);
+CUresult make_free(CUdeviceptr pointer, Ref<Operation>& out);
 
 }  // namespace emulator::graph
 

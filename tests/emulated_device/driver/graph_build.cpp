@@ -113,15 +113,10 @@ CUresult make_allocation(Device& device, size_t bytes, const CUmemPoolProps& pro
     return CUDA_SUCCESS;
 }
 
-CUresult make_free(const Graph& graph, CUdeviceptr pointer, Ref<Operation>& out) {
-    if (!pointer || !memory::graph_allocation(pointer)) return CUDA_ERROR_INVALID_VALUE;  // S-D30, D31
-    for (const auto& node : graph.nodes)
-        if (node->operation->type == CU_GRAPH_NODE_TYPE_MEM_FREE &&
-            static_cast<const FreeOperation&>(*node->operation).pointer == pointer)
-            return CUDA_ERROR_INVALID_VALUE;  // once only
-    auto operation = make<FreeOperation>();
-    operation->pointer = pointer;
-    out = operation;
+CUresult make_free(CUdeviceptr pointer, Ref<Operation>& out) {
+    GraphAllocation* allocation = pointer ? memory::graph_allocation(pointer) : nullptr;
+    if (!allocation || allocation->freed_by_node) return CUDA_ERROR_INVALID_VALUE;  // S-D30, D31: once only
+    out = make<FreeOperation>(Ref<GraphAllocation>(allocation));
     return CUDA_SUCCESS;
 }
 

@@ -65,7 +65,7 @@ CALL(cuGraphAddMemFreeNode, initialised, nullptr) {
     Graph* graph = graph::find(handle);
     if (!out || !graph) return CUDA_ERROR_INVALID_VALUE;
     Ref<Operation> operation;
-    if (const CUresult error = graph::make_free(*graph, pointer, operation)) return error;
+    if (const CUresult error = graph::make_free(pointer, operation)) return error;
     return add(out, *graph, nodes, count, operation);
 } END_CALL
 

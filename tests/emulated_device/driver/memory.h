@@ -14,6 +14,7 @@ struct GraphAllocation : Counted {
     Device* device = nullptr;
     bool promised = false;  // allocated by a launch that was submitted, and not freed by anything submitted since
     bool live = false;      // in the table now
+    bool freed_by_node = false;
     ~GraphAllocation() override;
 };
 

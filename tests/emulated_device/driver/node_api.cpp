@@ -181,7 +181,7 @@ CUresult add_generic(CUgraphNode* out, CUgraph handle, const CUgraphNode* nodes,
     } else if (p->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
         if (const CUresult error = graph::build_allocation(p->alloc, operation)) return error;
     } else if (p->type == CU_GRAPH_NODE_TYPE_MEM_FREE) {
-        if (const CUresult error = graph::make_free(*graph, p->free.dptr, operation)) return error;
+        if (const CUresult error = graph::make_free(p->free.dptr, operation)) return error;
     } else if (p->type == CU_GRAPH_NODE_TYPE_GRAPH && graph::find(p->graph.graph) && inside(*graph, *graph::find(p->graph.graph))) {
         return CUDA_ERROR_INVALID_VALUE;  // a graph in itself: refused, code not confirmed (E-39)
     } else if (const CUresult error = build::from_node_parameters(*p, operation)) {

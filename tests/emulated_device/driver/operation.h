@@ -134,9 +134,12 @@ struct AllocOperation : Operation {
 
 struct FreeOperation : Operation {
     FreeOperation() : Operation(CU_GRAPH_NODE_TYPE_MEM_FREE) {}
+    explicit FreeOperation(Ref<GraphAllocation> target);  // of a node: an allocation has one at most (S-D31)
+    ~FreeOperation() override;
     CUresult run(Work&) const override;
     std::string name() const override { return "MEM_FREE"; }
     CUdeviceptr pointer = 0;
+    Ref<GraphAllocation> allocation;
 };
 
 // The value that decides a conditional node, and its rules.

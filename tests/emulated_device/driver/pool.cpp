@@ -244,7 +244,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) CALL(cuMem
     if (stream->capture) {
         if (stream->capture->invalidated) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
         Ref<Operation> operation;
-        if (const CUresult error = graph::make_free(*stream->capture->graph, pointer, operation)) return error;
+        if (const CUresult error = graph::make_free(pointer, operation)) return error;
         return capture::record(*stream, operation);
     }
     GraphAllocation* graph = memory::graph_allocation(pointer);
