@@ -157,9 +157,10 @@ def _ufunc(node: int, function: np.ufunc, work: Work) -> Loop | None:
         spread = tuple(array if array.shape == shape else np.broadcast_to(array, shape) for array in arrays)
     except ValueError:
         return None
-    if not _apart(spread, outputs):
+    exact = _is_exact(function, dtypes)
+    if not _apart(spread, outputs) or not (exact or _one_long_call(arrays, outputs)):
         return None
-    return Loop(node, capsule, spread, outputs, _is_exact(function, dtypes))
+    return Loop(node, capsule, spread, outputs, exact)
 
 
 def _copy(node: int, target: Any, source: Any) -> Loop | None:
@@ -277,6 +278,15 @@ def _same_elements(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bo
         and one.itemsize == other.itemsize
         and one.shape == other.shape
     )
+
+
+def _one_long_call(arrays: tuple[np.ndarray[Any, Any], ...], outputs: tuple[np.ndarray[Any, Any], ...]) -> bool:
+    """Whether NumPy runs the work in one call of its loop over dense memory, so that the same call gives the same bits."""
+    shape = outputs[0].shape
+    operands = [array for array in (*arrays, *outputs) if array.size != 1 or array.shape == shape]
+    if any(array.shape != shape for array in operands):
+        return False
+    return all(array.flags.c_contiguous for array in operands) or all(array.flags.f_contiguous for array in operands)
 
 
 def _is_exact(function: np.ufunc, dtypes: tuple[np.dtype[Any], ...]) -> bool:
