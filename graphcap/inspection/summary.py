@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from graphcap.dot._scan import plural
 from graphcap.dot.describe import label_lines, size
 from graphcap.dot.names import demangle
 from graphcap.topology import GraphTopology, Node, NodeKind
@@ -67,7 +68,7 @@ class Summary:
         """Return the summary as one line."""
         kinds = ", ".join(f"{count} {kind}" for kind, count in self.kinds.items()) or "no nodes"
         shape = f", depth {self.depth}, width {self.width}" if self.depth is not None else ", with a circle of edges"
-        return f"{self.nodes} nodes ({kinds}), {self.edges} edges{shape}"
+        return f"{plural(self.nodes, 'node')} ({kinds}), {plural(self.edges, 'edge')}{shape}"
 
     def text(self) -> str:
         """Return the summary as plain lines, for messages and logs."""
