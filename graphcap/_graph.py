@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import sys
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -21,6 +23,7 @@ from graphcap.errors import (
     BackendNotFoundError,
     CaptureStateError,
     GraphcapWarning,
+    GraphStateError,
     UnsupportedError,
     add_note,
 )
@@ -98,10 +101,12 @@ class Graph:
         self._name = name
         self._index = index
         self._impl: GraphImplInterface = impl
-        make_replay: Callable[[str], Callable[..., None]] | None = getattr(impl, "replay_function", None)
+        make_replay: Callable[[Callable[..., None]], Callable[..., None]] | None = getattr(
+            impl, "replay_function", None
+        )
         if make_replay is not None and type(self).replay is Graph.replay:
             # A backend may bring a replay of its own that does the same with less cost per call.
-            self.__dict__["replay"] = make_replay(self.device)
+            self.__dict__["replay"] = make_replay(_general_replay(weakref.ref(self)))
 
     # -- how the next capture is made ------------------------------------------------------------------------------
 
@@ -415,10 +420,22 @@ class Graph:
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Graph cannot be pickled: it owns device handles. Capture again instead.")
 
-    def __del__(self) -> None:
+    def __del__(self, _at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         pause = getattr(self, "_gc", None)
-        if pause is not None:
+        if pause is not None and not _at_exit():
             pause.end()
+
+
+def _general_replay(reference: weakref.ref[Graph]) -> Callable[..., None]:
+    """The class's own ``replay``, without keeping the graph alive."""
+
+    def replay(stream: Any = None, *, inputs: Mapping[str, Any] | None = None) -> None:
+        graph = reference()
+        if graph is None:
+            raise GraphStateError("replay(stream, inputs=...)", "the Graph is gone", "Keep the Graph, not its method.")
+        Graph.replay(graph, stream, inputs=inputs)
+
+    return replay
 
 
 def pool_id_of(pool: Any) -> MempoolId:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from graphcap.backends.base import Backend
@@ -41,13 +43,15 @@ class Buffer:
         # Kept here: the finalizer must not depend on what else is torn down by then.
         self._allocator: CachingAllocator | None = None if block is None else backend.allocator(device_index)
 
-    def __del__(self) -> None:
+    def __del__(self, _at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         # Runs on any thread and inside any other call: the allocator queues such frees without a lock (rule 18).
         allocator, block = getattr(self, "_allocator", None), getattr(self, "block", None)
         if allocator is not None and block is not None:
             try:
                 allocator.free(block)
             except Exception as error:
+                if _at_exit():
+                    return  # modules are being taken apart, this one too: the process gives everything back
                 warnings.warn(f"freeing a buffer of {self.nbytes} bytes failed: {error}", GraphcapWarning, stacklevel=1)
 
     @property

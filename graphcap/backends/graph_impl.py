@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import warnings
 from abc import abstractmethod
@@ -245,12 +246,14 @@ class GraphImpl(GraphImplInterface):
         """Send the executable to the device ahead of its first replay."""
         raise UnsupportedError(self._backend.name, "Graph.upload()", "upload")
 
-    def __del__(self) -> None:
+    def __del__(self, _at_exit: Callable[[], bool] = sys.is_finalizing) -> None:
         if not hasattr(self, "_warned_mode"):
             return  # __init__ did not finish
         try:
             self.reset()
         except Exception as error:
+            if _at_exit():
+                return  # modules are being taken apart, this one too: the process gives everything back
             warnings.warn(f"dropping a graph failed: {error}", GraphcapWarning, stacklevel=1)
 
     # -- pieces --------------------------------------------------------------------------------------------------

@@ -92,3 +92,24 @@ def test_reading_order_is_told() -> None:
     text = graphcap.__doc__ or ""
     places = [text.index(f"``{name}``") for name in ("interface", "_graph", "backends/base", "backends/cpu")]
     assert places == sorted(places)
+
+
+def test_interpreter_exit_is_quiet() -> None:
+    """Issue 5, item 1: graphs, captures and buffers that are alive at the very end make no noise, however late they die."""
+    code = """if True:
+        import sys, graphcap
+        sys.unraisablehook = lambda found: None  # keeps this namespace alive until modules are taken apart
+        stream, other = graphcap.Stream("cpu"), graphcap.Stream("cpu")
+        graph, second = graphcap.Graph("cpu", keep_graph=True), graphcap.Graph("cpu")
+        pool = graphcap.MemPool("cpu")
+        with stream, graph:
+            buffer = graphcap.allocate(64, "cpu")
+            stream.fill(buffer, 0)
+            stream.host_call(print)
+        graph.instantiate()
+        other.__enter__()
+        second.capture_begin()
+        inside = other.allocate(64)
+    """
+    found = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "", "")
