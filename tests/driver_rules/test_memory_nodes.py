@@ -143,6 +143,28 @@ def test_freeing_the_memory_of_a_graph_never_launched(bench: Bench) -> None:
     assert code(cu.cuMemFreeAsync(pointer, bench.stream())) == Code.INVALID_VALUE
 
 
+@rule("D31", evidence="DOC")
+@pytest.mark.parametrize("first", ["owner", "other graph"])
+def test_an_allocation_is_freed_by_its_own_graph_or_by_another(bench: Bench, first: str) -> None:
+    """By one of them alone: the second free node is refused."""
+    owner, other = bench.graph(), bench.graph()
+    node, pointer = add_alloc(bench, owner)
+    places = [(owner, [node]), (other, [])]
+    (graph, after), (late, late_after) = places if first == "owner" else places[::-1]
+    add_free(graph, pointer, after)
+    assert code(cu.cuGraphAddMemFreeNode(late, late_after, len(late_after), pointer)) != Code.SUCCESS
+
+
+@rule("D31", evidence="DOC")
+def test_what_a_graph_frees_itself_cannot_be_freed_outside(bench: Bench) -> None:
+    graph, stream = bench.graph(), bench.stream()
+    node, pointer = add_alloc(bench, graph)
+    add_free(graph, pointer, [node])
+    bench.run(bench.instantiate(graph), stream)
+    assert code(cu.cuMemFreeAsync(pointer, stream)) != Code.SUCCESS
+    assert code(cu.cuMemFree(pointer)) != Code.SUCCESS
+
+
 @rule("D32", evidence="H2")
 @pytest.mark.parametrize("what", ["second instantiation", "clone", "child", "remove edge"])
 def test_what_a_graph_with_memory_nodes_cannot_do(bench: Bench, what: str) -> None:

@@ -103,6 +103,20 @@ def test_a_copy_the_other_way(bench: Bench) -> None:
     refused(update(bench.instantiate(first), second), Update.PARAMETERS_CHANGED, node)
 
 
+@rule("D44", evidence="DOC")
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_one_side_of_a_copy_in_another_kind_of_memory(bench: Bench, side: str) -> None:
+    """Host to device, or device to host, against device to device."""
+    copies = Copies(bench)
+    first, second = bench.graph(), bench.graph()
+    if side == "source":
+        copies.to_device(first, 0)
+    else:
+        copies.to_host(first, 0)
+    node = bench.add_copy(second, bench.copy_params(copies.device[1], copies.device[2], 64))
+    refused(update(bench.instantiate(first), second), Update.PARAMETERS_CHANGED, node)
+
+
 @rule("D42", evidence="H2")
 def test_a_node_destroyed_in_the_same_graph(bench: Bench) -> None:
     copies = Copies(bench)
