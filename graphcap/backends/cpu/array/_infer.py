@@ -42,9 +42,20 @@ def ones_like(data: Plain) -> Plain:
     """A stand-in of ones (of zeros for integers, so that it holds valid indices)."""
     broadcast = [step == 0 and length > 1 for step, length in zip(data.strides, data.shape, strict=True)]
     narrow = data[tuple([slice(None, 1) if one else slice(None) for one in broadcast])]
-    stand_in: Plain = np.empty_like(narrow)
+    stand_in = _empty_like(narrow)
     stand_in[...] = np.ones((), data.dtype) if data.dtype.kind in "fc" else np.zeros((), data.dtype)
     return np.broadcast_to(stand_in, data.shape) if any(broadcast) else stand_in  # as in tiny()
+
+
+def _empty_like(data: Plain) -> Plain:
+    """Uninitialised, in the memory order of `data` and with its gaps: some functions ask whether memory is contiguous."""
+    if data.flags.c_contiguous or data.flags.f_contiguous or data.dtype.itemsize == 0:
+        same_order: Plain = np.empty_like(data)
+        return same_order
+    strides = tuple(abs(step) for step in data.strides)
+    span = sum((length - 1) * step for length, step in zip(data.shape, strides, strict=True)) + data.itemsize
+    found: Plain = np.ndarray(data.shape, data.dtype, np.empty(span, np.uint8), 0, strides)
+    return found
 
 
 def identity_like(data: Plain) -> Plain:

@@ -322,11 +322,13 @@ def _bake(ufunc: np.ufunc, given: list[Any]) -> list[Any]:
 
 
 def _broadcast(arrays: list[Plain], targets: list[Plain | None], ufunc: np.ufunc) -> tuple[int, ...]:
-    shape: tuple[int, ...] = arrays[0].shape
+    shape: tuple[int, ...] = ()
     for data in arrays:
-        if data.shape != shape:
-            shape = _broadcast_shapes(arrays, ufunc)
-            break
+        if data.shape != shape and data.ndim:  # the common cases are equal shapes and scalars
+            if shape:
+                shape = _broadcast_shapes(arrays, ufunc)
+                break
+            shape = data.shape
     for target in targets:
         if target is not None and target.shape != shape:
             # Inputs stretch to the output's shape; the output never stretches.
