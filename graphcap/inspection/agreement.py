@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -23,7 +24,9 @@ def canonical(value: Any) -> Any:
         while len(items) > 1 and items[-1] == 1:
             items.pop()
         return tuple(items)
-    return value if value or isinstance(value, float) else None
+    if isinstance(value, float) and math.isnan(value):
+        return "nan"  # so that it equals itself
+    return value or None
 
 
 _NAME = "\0name"  # stands among the parameters for a node's name

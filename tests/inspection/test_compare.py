@@ -49,6 +49,15 @@ def test_another_creation_order_is_no_difference(order: list[int]) -> None:
     assert all(not level.edges_added and not level.edges_removed for level in result.levels)
 
 
+def test_not_a_number_is_no_difference_and_zero_has_one_spelling() -> None:
+    def filled(value: float) -> GraphTopology:
+        return GraphTopology([Node(0, NodeKind.MEMSET, params={"value": value})])
+
+    assert diff(filled(float("nan")), filled(float("nan"))).same
+    assert diff(filled(0), filled(0.0)).same
+    assert not diff(filled(float("nan")), filled(1.0)).same
+
+
 def test_an_added_node_is_added_and_nothing_else_changes() -> None:
     result = diff(step(), step(extra_copy=True))
     (level,) = result.levels
