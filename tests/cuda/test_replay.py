@@ -14,7 +14,7 @@ import pytest
 
 import graphcap
 from tests.cuda import kit
-from tests.cuda.kit import host, make_stream
+from tests.cuda.kit import device, host, make_stream
 from tests.emulated_device import control
 
 
@@ -143,9 +143,9 @@ def test_a_subclass_keeps_its_own_replay() -> None:
     class Counted(graphcap.Graph):
         calls = 0
 
-        def replay(self, stream: Any = None) -> None:
+        def replay(self, stream: Any = None, *, inputs: Any = None) -> None:
             type(self).calls += 1
-            super().replay(stream)
+            super().replay(stream, inputs=inputs)
 
     stream = make_stream()
     memory = stream.allocate(4)
@@ -156,6 +156,23 @@ def test_a_subclass_keeps_its_own_replay() -> None:
     graph.replay()
     assert Counted.calls == 2
     assert host(memory, np.uint8).tolist() == [3] * 4
+
+
+def test_inputs_are_copied_in_before_the_launch() -> None:
+    stream = make_stream()
+    x, y = device([1, 2]), device([0, 0])
+    graph = graphcap.Graph("cuda")
+    with stream, graph:
+        stream.copy(y, x)
+    graph.bind(x=x)
+    with stream:
+        graph.replay()
+        graph.replay(inputs={"x": device([5, 6])})
+        assert host(y).tolist() == [5, 6]
+        with pytest.raises(ValueError, match="not bound"):
+            graph.replay(inputs={"z": x})
+        graph.replay(stream, inputs={"x": device([7, 8])})
+    assert host(y).tolist() == [7, 8]
 
 
 _FRAMEWORK = """

@@ -393,7 +393,15 @@ def add_conditional_node(
     params.conditional.size = size
     params.conditional.ctx = driver.struct("CUcontext", context)
     nodes_before = [driver.struct("CUgraphNode", node) for node in dependencies]
+    # Plain edges, but told: bindings 12.9 take no shorter list of edge data than of nodes.
+    plain = [driver.struct("CUgraphEdgeData") for _ in nodes_before]
     node = driver.call(
-        driver.edge_name("cuGraphAddNode"), graph, nodes_before or None, None, len(nodes_before), params, asked=asked
+        driver.edge_name("cuGraphAddNode"),
+        graph,
+        nodes_before or None,
+        plain or None,
+        len(nodes_before),
+        params,
+        asked=asked,
     )
     return int(node), [int(body) for body in params.conditional.phGraph_out[:size]]

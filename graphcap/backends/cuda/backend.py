@@ -9,7 +9,7 @@ import importlib
 import importlib.util
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from graphcap.backends.base import Backend, BackendStatus, Capabilities
@@ -21,6 +21,7 @@ from graphcap.backends.cuda.buffer import CUDABuffer, PinnedBuffer
 from graphcap.backends.cuda.captures import Captures
 from graphcap.backends.cuda.context import DeviceGuard, Relaxed, current_device, primary_devices
 from graphcap.backends.cuda.event import CUDAEvent
+from graphcap.backends.cuda.operands import device_operand
 from graphcap.backends.cuda.source import DeviceSegments, PinnedSegments
 from graphcap.backends.cuda.stream import CUDAStream
 from graphcap.backends.cuda.trash import Trash
@@ -250,6 +251,23 @@ class CUDABackend(Backend):
                 f"memory of a CUDA device is used first on a CUDA stream, not on a {type(stream).__name__}."
             )
         return stream
+
+    def array_key(self, value: Any) -> Hashable | None:
+        interface = getattr(value, "__cuda_array_interface__", None)
+        if interface is None or isinstance(value, Buffer):
+            return super().array_key(value)
+        return tuple(interface["shape"]), interface["typestr"]
+
+    def clone_array(self, value: Any, stream: Stream) -> Any:
+        if isinstance(value, Buffer) or not hasattr(value, "copy"):
+            return stream.save(value)
+        with stream:  # an array library copies on its own current stream, which follows this one
+            return value.copy()
+
+    def load_array(self, target: Any, value: Any, stream: Stream) -> None:
+        to, source = device_operand(target, "input"), device_operand(value, "input")
+        if to is None or source is None or to.address != source.address:
+            stream.copy(target, value)
 
     def array_namespace(self, device: int) -> Any:
         try:

@@ -231,9 +231,9 @@ class CUDAGraphImpl(GraphImpl):
         if stream.handle not in self._used:
             self._used[stream.handle] = stream
 
-    def replay_function(self, device: str) -> Callable[..., None]:
+    def replay_function(self, general: Callable[..., None]) -> Callable[..., None]:
         """A replay with less cost per call, for the user's object; see ``replaying``."""
-        return replay_function(self, device)
+        return replay_function(self, general)
 
     def _launch(self) -> None:
         self.replay()

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graphcap.backends import base, streams
 from graphcap.backends.cuda.stream import CUDAStream
-from graphcap.backends.streams import Stream
 
 if TYPE_CHECKING:
     from graphcap.backends.cuda.graph import CUDAGraphImpl
@@ -28,36 +27,36 @@ _UNARMED: Final = object()
 _armed: Final[weakref.WeakSet[FunctionType]] = weakref.WeakSet()
 
 
-def replay_function(graph: CUDAGraphImpl, device: str) -> Callable[..., None]:
+def replay_function(graph: CUDAGraphImpl, general: Callable[..., None]) -> Callable[..., None]:
     """``Graph.replay`` of one graph. It keeps the implementation alive, which does not keep the function alive.
 
     Parameters
     ----------
-    device
-        The graph's device string, for streams of other libraries.
+    general
+        The replay of the user's object, for whatever is asked beyond a plain replay.
     """
     local: Any = streams.local
     errors = graph._backend.host_errors.pending
     launch: Callable[[], int] = _nothing
 
-    def replay(stream: Any = _UNARMED) -> None:
+    def replay(stream: Any = _UNARMED, *, inputs: Any = None) -> None:
         # The default of `stream` is the stream for which the function is armed.
-        if local.top is stream and not errors:
+        if local.top is stream and not errors and inputs is None:
             code = launch()
             if code:
                 graph._launch_failed(code, stream)
         else:
-            long_way(stream)
+            long_way(stream, inputs)
 
     own = weakref.ref(replay)  # a closure over itself would be a cycle, and graphs must die with their last reference
 
-    def long_way(stream: Any) -> None:
+    def long_way(stream: Any, inputs: Any) -> None:
         nonlocal launch
         function = own()
         assert isinstance(function, FunctionType), "called by the function itself"
-        if stream is not None and (function.__defaults__ is None or stream is not function.__defaults__[0]):
-            with Stream.wrap(stream, device):
-                graph.replay()
+        plain = stream is None or (function.__defaults__ is not None and stream is function.__defaults__[0])
+        if not plain or inputs is not None:
+            general(None if plain else stream, inputs=inputs)
             return
         graph.replay()
         top = local.top
