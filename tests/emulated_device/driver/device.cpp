@@ -37,6 +37,7 @@ void initialise() {
         s.devices.push_back(std::move(device));
     }
     scheduler::seed(environment("GRAPHCAP_EMULATED_SEED", 0));
+    if (environment("GRAPHCAP_EMULATED_PROTECTION", 0)) protection::set(true);
     s.initialised = true;
 }
 

@@ -152,15 +152,19 @@ bool protection::try_copy(void* to, const void* from, size_t bytes) {
     return true;
 }
 
-extern "C" EXPORT int graphcap_emulator_protection(int on) {
+bool protection::set(bool on) {
     Settings& s = settings();
-    protection::install_handler();
-    Lock lock(driver_mutex());
     if (s.key < 0 && on && !std::getenv("GRAPHCAP_EMULATED_NO_KEYS")) s.key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
     const bool was = s.on;
-    s.on = on != 0;
+    s.on = on;
     if (was != s.on) memory::reprotect_all();
     return was;
+}
+
+extern "C" EXPORT int graphcap_emulator_protection(int on) {
+    protection::install_handler();
+    Lock lock(driver_mutex());
+    return protection::set(on != 0);
 }
 
 }  // namespace emulator

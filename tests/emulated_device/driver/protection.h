@@ -11,6 +11,7 @@ CUresult run_protected(const Operation& operation, Work& work);
 namespace protection {
 
 bool on();
+bool set(bool on);  // with the driver's lock held; gives the setting before
 void install_handler();
 // Copies, or says that it could not because the memory is not there. Called with or without the driver's lock.
 bool try_copy(void* to, const void* from, size_t bytes);
