@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -147,6 +148,22 @@ def _routes_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_Route, "__call__", lambda self, handle: False)
 
 
+def _forgets_nested_pools(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GraphImpl, "_end_routing", lambda self, allocator, pool: allocator.end_allocate_to_pool(pool))
+
+
+def _warns_too_early(patch: pytest.MonkeyPatch) -> None:
+    end = CPUGraphImpl._end
+
+    def broken(self: CPUGraphImpl) -> int:
+        count = end(self)
+        if count == 0:
+            warnings.warn("nothing captured", graphcap.EmptyGraphWarning, stacklevel=2)
+        return count or 1
+
+    patch.setattr(CPUGraphImpl, "_end", broken)
+
+
 def _tells_no_kind(patch: pytest.MonkeyPatch) -> None:
     init = Work.__init__
 
@@ -170,9 +187,12 @@ MUTANTS: dict[str, Mutant] = {
     "accepts an unjoined fork": Mutant("Forks", _without(Capture, "_check_joined")),
     "leaves forks in the capture": Mutant("Forks", _breaks_only_the_stream),
     "captures the default stream": Mutant("BeginAndEnd", _without(GraphImpl, "_check_stream")),
+    "warns before it commits": Mutant("BeginAndEnd", _warns_too_early),
+    "ignores debug mode": Mutant("Graphs", _without(GraphImpl, "enable_debug_mode")),
     "ends on any thread": Mutant("BeginAndEnd", _ends_on_any_thread),
     "leaves a failed capture open": Mutant("BodyErrors", _without(CPUGraphImpl, "_abandon")),
     "never gives a pool back": Mutant("Pools", _without(CachingAllocator, "release_pool")),
+    "forgets nested pools": Mutant("Pools", _forgets_nested_pools),
     "allocates outside the pool": Mutant("Pools", _routes_nothing),
     "keeps freeable pools": Mutant("BeginAndEnd", _without(CachingAllocator, "release_freeable_pools")),
     "gives memory back during a capture": Mutant("Lifetimes", _gives_back_during_capture),
