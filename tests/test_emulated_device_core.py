@@ -139,7 +139,14 @@ def test_a_kernel_with_a_barrier(device: Device, stream: Stream, kernels: Object
     source, target = Numbers(stream, n), Numbers(stream, 4)
     values = np.arange(n, dtype=np.float32)
     source.values.view(np.float32)[:] = values
-    launch(stream, LaunchConfig(grid=4, block=256), kernels.get_kernel("block_sum"), target.pointer, source.pointer, np.int32(n))
+    launch(
+        stream,
+        LaunchConfig(grid=4, block=256),
+        kernels.get_kernel("block_sum"),
+        target.pointer,
+        source.pointer,
+        np.int32(n),
+    )
     stream.sync()
     expected = np.pad(values, (0, 24)).reshape(4, 256).sum(axis=1)
     np.testing.assert_array_equal(target.values.view(np.float32), expected)
@@ -312,7 +319,9 @@ def test_graph_memory_in_a_builder(device: Device, stream: Stream, numbers: Numb
     assert numbers.values[0] == 3
 
 
-def test_definition_by_explicit_nodes(device: Device, stream: Stream, numbers: Numbers, kernels: ObjectCode, tmp_path: Path) -> None:
+def test_definition_by_explicit_nodes(
+    device: Device, stream: Stream, numbers: Numbers, kernels: ObjectCode, tmp_path: Path
+) -> None:
     result = Numbers(stream)
     event = device.create_event()
     seen: list[int] = []
@@ -335,11 +344,15 @@ def test_definition_by_explicit_nodes(device: Device, stream: Stream, numbers: N
     assert event.is_done
 
 
-def test_definition_with_memory_and_loops(device: Device, stream: Stream, numbers: Numbers, kernels: ObjectCode) -> None:
+def test_definition_with_memory_and_loops(
+    device: Device, stream: Stream, numbers: Numbers, kernels: ObjectCode
+) -> None:
     definition = GraphDefinition()
     condition = definition.create_condition(default_value=1)
     scratch = definition.allocate(4)
-    armed = scratch.memset(scratch.dptr, np.uint8(0), 4).launch(ONE, kernels.get_kernel("affine"), scratch.dptr, np.int32(1), np.int32(3))
+    armed = scratch.memset(scratch.dptr, np.uint8(0), 4).launch(
+        ONE, kernels.get_kernel("affine"), scratch.dptr, np.int32(1), np.int32(3)
+    )
     loop = armed.while_loop(condition)
     body = loop.body
     body.launch(ONE, kernels.get_kernel("affine"), numbers.pointer, np.int32(1), np.int32(1)).launch(

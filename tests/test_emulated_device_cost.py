@@ -19,7 +19,16 @@ def test_an_empty_launch_of_a_one_node_graph(tmp_path: Path) -> None:
         pytest.skip("the sanitizers' own cost is not the driver's")
     program = tmp_path / "launch_cost"
     source = loader.FOLDER / "launch_cost.cpp"
-    command = [loader.compiler(), "-O2", f"-I{loader.include_folder()}", source, "-o", program, library, f"-Wl,-rpath,{library.parent}"]
+    command = [
+        loader.compiler(),
+        "-O2",
+        f"-I{loader.include_folder()}",
+        str(source),
+        "-o",
+        str(program),
+        str(library),
+        f"-Wl,-rpath,{library.parent}",
+    ]
     subprocess.run(command, check=True, capture_output=True)
     image = loader.build_kernels(loader.KERNELS / "basic.c")
     best: dict[str, float] = {}

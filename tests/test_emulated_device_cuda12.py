@@ -22,7 +22,9 @@ pytestmark = [
 
 def test_capture_edges_and_replay() -> None:
     program = loader.FOLDER / "programs_cuda12.py"
-    done = subprocess.run([PYTHON, program], capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ))
+    done = subprocess.run(
+        [PYTHON, program], capture_output=True, text=True, timeout=120, check=False, env=dict(os.environ)
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found.pop("bindings").startswith("12.9.")

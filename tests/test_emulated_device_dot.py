@@ -40,7 +40,9 @@ def sample(board: Board) -> object:
         ok(cu.cuEventRecord(event, first))
         ok(cu.cuStreamWaitEvent(second, event, 0))
         ok(cu.cuMemcpyAsync(b, a, 64, second))
-        board.launch(board.kernel("fill"), first, np.uint64(a), np.float32(1), np.int32(8), grid=(2, 3), block=32, shared=16)
+        board.launch(
+            board.kernel("fill"), first, np.uint64(a), np.float32(1), np.int32(8), grid=(2, 3), block=32, shared=16
+        )
         ok(cu.cuEventRecord(event, second))
         ok(cu.cuStreamWaitEvent(first, event, 0))
         ok(cu.cuMemcpyAsync(b, a, 32, first))
@@ -92,7 +94,10 @@ def test_the_verbose_form(board: Board, tmp_path: Path) -> None:
         "| {cluster scheduling policy preference | 1}",
         "}",
     ]
-    assert '[style="solid" style="solid" shape="record" label="{MEMSET\n| {{ID | node handle | dptr | pitch | value' in text
+    assert (
+        '[style="solid" style="solid" shape="record" label="{MEMSET\n| {{ID | node handle | dptr | pitch | value'
+        in text
+    )
     assert text.count("| {kind | DtoD (DEVICE to DEVICE)}") == 2
     assert "{Extent | {{Width | 64} | {Height | 1} | {Depth | 1}}}" in text
     ids = {int(k): int(t) for k, t in re.findall(r"(\d) \(topoId: (\d)\)", text)}
@@ -111,10 +116,16 @@ def test_children_and_bodies_are_flat_clusters(board: Board, tmp_path: Path) -> 
     params.conditional.size = 2
     params.conditional.ctx = board.context
     ok(cu.cuGraphAddNode(outer, [child], None, 1, params))
-    numbers = [ok(cu.cuGraphGetId(g)) for g in (outer, ok(cu.cuGraphChildGraphNodeGetGraph(child)), *params.conditional.phGraph_out)]
+    numbers = [
+        ok(cu.cuGraphGetId(g))
+        for g in (outer, ok(cu.cuGraphChildGraphNodeGetGraph(child)), *params.conditional.phGraph_out)
+    ]
     text = dot(outer, tmp_path, VERBOSE)
     assert re.findall(r"subgraph cluster_(\d+)", text) == [str(number) for number in numbers]
-    assert f"\nCONDITIONAL\n| {{ID | 1}}\n| {{Conditional Type| IF}}\n| {{True|graph_{numbers[2]}}}\n| {{False|graph_{numbers[3]}}}\n}}\n" in text
+    assert (
+        f"\nCONDITIONAL\n| {{ID | 1}}\n| {{Conditional Type| IF}}\n| {{True|graph_{numbers[2]}}}\n| {{False|graph_{numbers[3]}}}\n}}\n"
+        in text
+    )
     assert f"0 (topoId: 1)\ngraph_{numbers[1]}\n" in text
     assert GRAMMAR.fullmatch(text)
 

@@ -203,7 +203,9 @@ def test_peer_access_is_a_setting_of_the_context(board: Board) -> None:
         ok(cu.cuCtxSetCurrent(board.context))
         assert ok(cu.cuDeviceCanAccessPeer(0, 1)) == 1
         ok(cu.cuCtxEnablePeerAccess(other.context, 0))
-        assert code(cu.cuCtxEnablePeerAccess(other.context, 0)) == int(cu.CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
+        assert code(cu.cuCtxEnablePeerAccess(other.context, 0)) == int(
+            cu.CUresult.CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+        )
         ok(cu.cuCtxDisablePeerAccess(other.context))
         assert code(cu.cuCtxDisablePeerAccess(other.context)) == int(cu.CUresult.CUDA_ERROR_PEER_ACCESS_NOT_ENABLED)
     ok(cu.cuCtxSetCurrent(board.context))

@@ -77,7 +77,9 @@ class Player:
     def some_nodes(self, graph: Any, numbers: list[int]) -> list[Any]:
         """Dependencies: mostly nodes of that graph."""
         mine = self.nodes_of.get(int(graph), []) or self.nodes
-        return list({int(one): one for one in (self.some(mine if k % 16 else self.nodes, k // 16) for k in numbers)}.values())
+        return list(
+            {int(one): one for one in (self.some(mine if k % 16 else self.nodes, k // 16) for k in numbers)}.values()
+        )
 
     def play(self, steps: list[tuple[str, list[int]]]) -> None:
         for name, numbers in steps:
@@ -222,7 +224,7 @@ def fill(p: Player, n: list[int]) -> None:
 def launch(p: Player, n: list[int]) -> None:
     target = np.uint64(p.some(p.buffers[2:4], n[0]))
     which = n[1] % 3
-    arguments: list[np.generic] = [[target, np.int32(1)], [target, np.float32(1), np.int32(8)], []][which]  # type: ignore[list-item]
+    arguments: list[np.generic] = [[target, np.int32(1)], [target, np.float32(1), np.int32(8)], []][which]
     p.board.try_launch(p.functions[which], p.some(p.streams, n[2]), *arguments, grid=n[3] % 3, block=n[4] % 40)
 
 
@@ -458,7 +460,7 @@ def fuzz(board: Board, examples: int, length: int) -> None:
             player.finish()
         for pointer in player.buffers[2:4]:
             cu.cuMemFree(pointer)
-        board._later[:] = [one for one in buffers[:1]]  # the module alone stays to the end
+        board._later[:] = buffers[:1]  # the module alone stays to the end
         after = control.counts()
         left = {kind: (before[kind], after[kind]) for kind in harness.LEAKABLE if after[kind] != before[kind]}
         assert not left

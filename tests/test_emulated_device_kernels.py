@@ -92,8 +92,12 @@ def test_two_copies_of_an_image_do_not_share_state(board: Board) -> None:
         ok(cu.cuModuleUnload(module))
 
 
-@pytest.mark.parametrize("shape", [((1,), (1,)), ((5,), (7,)), ((2, 3), (4, 5)), ((2, 3, 4), (2, 2, 3)), ((1,), (1024,))])
-def test_every_thread_runs_once_with_its_own_indices(board: Board, shape: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+@pytest.mark.parametrize(
+    "shape", [((1,), (1,)), ((5,), (7,)), ((2, 3), (4, 5)), ((2, 3, 4), (2, 2, 3)), ((1,), (1024,))]
+)
+def test_every_thread_runs_once_with_its_own_indices(
+    board: Board, shape: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
     grid, block = shape
     blocks, threads = int(np.prod(grid)), int(np.prod(block))
     cells = board.buffer(4 * blocks * threads, 0xFF)

@@ -44,7 +44,8 @@ VERSIONS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "given"), [(name, asked, given) for name, rows in VERSIONS.items() for asked, given in rows.items()]
+    ("name", "asked", "given"),
+    [(name, asked, given) for name, rows in VERSIONS.items() for asked, given in rows.items()],
 )
 def test_the_newest_interface_that_is_not_newer_than_asked(name: str, asked: int, given: int) -> None:
     assert control.abi(name, asked) == given
@@ -114,7 +115,9 @@ def test_the_number_of_devices_is_a_setting(count: int) -> None:
 
 
 def test_nothing_works_before_initialisation() -> None:
-    done = in_a_child("from cuda.bindings import driver as d; print(d.cuDeviceGetCount()[0].value, d.cuCtxSynchronize()[0].value)")
+    done = in_a_child(
+        "from cuda.bindings import driver as d; print(d.cuDeviceGetCount()[0].value, d.cuCtxSynchronize()[0].value)"
+    )
     assert done.stdout.split() == ["3", "3"], done.stderr
 
 
@@ -127,7 +130,9 @@ def test_the_driver_is_not_older_than_the_toolkit() -> None:
 
 @pytest.mark.parametrize("word", ["emulated", "EMULATED"])
 def test_the_setting_chooses_the_driver(word: str) -> None:
-    done = in_a_child("from tests.emulated_device import loader; print(loader.load(), loader.load())", GRAPHCAP_TEST_DRIVER=word)
+    done = in_a_child(
+        "from tests.emulated_device import loader; print(loader.load(), loader.load())", GRAPHCAP_TEST_DRIVER=word
+    )
     assert done.stdout.split() == ["emulated", "emulated"], done.stderr
 
 

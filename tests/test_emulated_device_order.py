@@ -100,7 +100,14 @@ class Runner:
                 if program.streams[j] != program.streams[i] and (j, i) != dropped:
                     ok(cu.cuStreamWaitEvent(stream, self.events[j], 0))
             x, y = ([self.cells + 4 * j for j in sources] + [zero, zero])[:2]
-            numbers = (np.uint64(self.cells + 4 * i), np.uint64(x), np.uint64(y), np.uint32(3), np.uint32(5), np.uint32(7 + i))
+            numbers = (
+                np.uint64(self.cells + 4 * i),
+                np.uint64(x),
+                np.uint64(y),
+                np.uint32(3),
+                np.uint32(5),
+                np.uint32(7 + i),
+            )
             self.board.launch(self.combine, stream, *numbers)
             ok(cu.cuEventRecord(self.events[i], stream))
 

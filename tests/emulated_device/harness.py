@@ -55,7 +55,9 @@ def kernel_image(name: str = "basic") -> bytes:
 
     device = Device()
     device.set_current()
-    options = ProgramOptions(std="c++17", arch=f"sm_{device.arch}", include_path=[str(loader.KERNELS), str(loader.include_folder())])
+    options = ProgramOptions(
+        std="c++17", arch=f"sm_{device.arch}", include_path=[str(loader.KERNELS), str(loader.include_folder())]
+    )
     return bytes(Program(source.read_text(), "c++", options).compile("cubin").code)
 
 
@@ -123,17 +125,20 @@ class Board:
             self.later(lambda: cu.cuModuleUnload(module))
         return ok(cu.cuModuleGetFunction(self._module, name.encode()))
 
-    def launch(self, function: Any, stream: Any, *arguments: np.generic, grid: Any = 1, block: Any = 1, shared: int = 0) -> None:
+    def launch(
+        self, function: Any, stream: Any, *arguments: np.generic, grid: Any = 1, block: Any = 1, shared: int = 0
+    ) -> None:
         """Launch; every argument is a NumPy scalar of the parameter's type."""
         ok(self.try_launch(function, stream, *arguments, grid=grid, block=block, shared=shared))
 
     @staticmethod
-    def try_launch(function: Any, stream: Any, *arguments: np.generic, grid: Any = 1, block: Any = 1, shared: int = 0) -> Any:
+    def try_launch(
+        function: Any, stream: Any, *arguments: np.generic, grid: Any = 1, block: Any = 1, shared: int = 0
+    ) -> Any:
         """As :meth:`launch`, returning what the driver said."""
         held = [np.array(argument) for argument in arguments]
         pointers = np.array([one.ctypes.data for one in held], np.uint64)
-        shape = [tuple(np.broadcast_to(np.atleast_1d(x), (len(np.atleast_1d(x)),))) + (1, 1) for x in (grid, block)]
-        sizes = [int(x) for one in shape for x in one[:3]]
+        sizes = [int(x) for shape in (grid, block) for x in [*np.atleast_1d(shape), 1, 1][:3]]
         return cu.cuLaunchKernel(function, *sizes, shared, stream, pointers.ctypes.data if len(held) else 0, 0)
 
     def graph(self) -> Any:

@@ -107,9 +107,18 @@ def build(sanitize: str | None = None) -> pathlib.Path:
     sources = sorted(DRIVER.glob("*.cpp"))
     command = compiler()
     flags = ["-std=c++17", "-fPIC", "-fno-semantic-interposition", "-Wall", "-Wextra", f"-I{include_folder()}"]
-    flags += ["-g", "-O1", f"-fsanitize={sanitize}", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"] if sanitize else ["-O2"]
+    flags += (
+        ["-g", "-O1", f"-fsanitize={sanitize}", "-fno-omit-frame-pointer", "-fno-sanitize-recover=undefined"]
+        if sanitize
+        else ["-O2"]
+    )
     headers = [*DRIVER.glob("*.h"), DRIVER / "exports.map", KERNELS / "graphcap_kernel.h"]
-    key = _digest([*sources, *headers], _compiler_version(command), *flags, (include_folder() / "cuda.h").read_text("latin-1")[:40000])
+    key = _digest(
+        [*sources, *headers],
+        _compiler_version(command),
+        *flags,
+        (include_folder() / "cuda.h").read_text("latin-1")[:40000],
+    )
     target = CACHE / key / SONAME
     if target.exists():
         return target
@@ -167,7 +176,17 @@ def build_kernels(source: pathlib.Path) -> pathlib.Path:
         The compiler's refusal.
     """
     command = compiler()
-    flags = ["-x", "c++", "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing"]
+    flags = [
+        "-x",
+        "c++",
+        "-std=c++17",
+        "-O2",
+        "-fPIC",
+        "-shared",
+        "-fvisibility=hidden",
+        "-fno-gnu-unique",
+        "-fno-strict-aliasing",
+    ]
     flags += ["-fwrapv", "-ffp-contract=off", "-Wl,-Bsymbolic", f"-I{KERNELS}"]
     key = _digest([source, KERNELS / "graphcap_kernel.h"], _compiler_version(command), *flags)
     target = CACHE / "kernels" / key / f"{source.stem}.so"

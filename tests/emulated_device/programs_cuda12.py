@@ -44,7 +44,7 @@ def main() -> None:
     graph = ok(cu.cuStreamEndCapture(streams[0]))
     nodes = ok(cu.cuGraphGetNodes(graph, 8))[0]
     *_, edges = ok(cu.cuGraphGetEdges(graph, 8))
-    froms, tos, data, edges_v2 = ok(cu.cuGraphGetEdges_v2(graph, 8))
+    _, _, data, edges_v2 = ok(cu.cuGraphGetEdges_v2(graph, 8))
     before = int(out.sum())
     executable = ok(cu.cuGraphInstantiate(graph, 0))
     for _ in range(2):
