@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
@@ -70,7 +73,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(steps=STEPS, seed=st.integers(0, 2**16))
 @pytest.mark.parametrize("tier", ["xpu", "xpu_software"])
 def test_random_programs_over_forks(tier: str, steps: list[tuple[str, int, int, int, int]], seed: int) -> None:
@@ -178,6 +181,33 @@ def test_drop_with_a_replay_in_flight(device: str, stream: Any) -> None:
         stream.backend.create_stream(0).fill(buffer, 0xFF)
     stream.synchronize()
     np.testing.assert_array_equal(result, np.full(count, 21, np.int32))
+
+
+def test_what_a_replay_in_flight_uses_outlives_the_graph(device: str, stream: Any) -> None:
+    """Rule 12: held up in the middle, a replay keeps its memory although graph and owners are gone; then it is let go."""
+
+    class Array(np.ndarray[Any, Any]):
+        pass
+
+    gate, result = threading.Event(), np.zeros(4, np.int32)
+    source = np.full(4, 5, np.int32).view(Array)
+    alive = weakref.ref(source)
+    buffer = stream.allocate(16)
+    graph = graphcap.Graph(device)
+    with stream, graph:
+        stream.host_call(gate.wait, 60)
+        stream.copy(buffer, source)
+        stream.copy(result, buffer)
+    graph.replay(stream)
+    graph.reset()
+    del graph, source, buffer
+    gc.collect()
+    assert alive() is not None
+    gate.set()
+    stream.synchronize()
+    np.testing.assert_array_equal(result, 5)
+    gc.collect()
+    assert alive() is None
 
 
 def test_two_dimensional_range_and_local_memory(device: str, stream: Any) -> None:

@@ -54,7 +54,7 @@ def shared(stream: Any, nbytes: int) -> Any:
     return usm_memory("shared", nbytes, stream.queue, 512)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(dtype=st.sampled_from(DTYPES), count=st.integers(0, 100), offset=st.integers(0, 3), data=st.data())
 @pytest.mark.parametrize("tier", ["xpu", "xpu_software"])
 def test_fill_sets_every_item(tier: str, dtype: np.dtype[Any], count: int, offset: int, data: st.DataObject) -> None:

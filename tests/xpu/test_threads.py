@@ -13,7 +13,7 @@ import graphcap
 from graphcap.backends.xpu import kernels
 
 COUNT = 128
-ROUNDS = 30
+ROUNDS = 15
 
 
 def run_together(*works: Callable[[], None]) -> None:
