@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 RUN_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-pythons check format bench docs gpu-check clean
+.PHONY: help run test test-slow test-pythons check format bench docs gpu-check spirv clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ bench: $(VENV)/.test-stamp ## Measure, as ratios against peers in one run
 docs: $(VENV)/.test-stamp ## Write the generated pages of docs/ anew
 	$(PY) -m graphcap._capture_state > docs/states.md
 	$(PY) -m graphcap.backends.cpu.array.document
+
+spirv: ## Compile the XPU kernels' OpenCL C to SPIR-V (needs clang-14 and llvm-spirv-14)
+	sh graphcap/backends/xpu/kernels/build.sh
 
 clean: ## Remove the environment and everything generated
 	rm -rf $(VENV) .venv-* .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis out
