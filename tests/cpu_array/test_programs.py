@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import warnings
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import graphcap
+from tests.cpu_native.tuning import as_if_large
 
 from .harness import make_stream, same, xp
 
@@ -370,10 +372,24 @@ operand = st.tuples(st.sampled_from(DTYPES), st.sampled_from(SHAPES), st.sampled
 kinds_of_operands = st.lists(operand, min_size=2, max_size=4)
 
 
-@settings(max_examples=250)
+@pytest.mark.parametrize(
+    ("replay", "tuned", "threads"),
+    [
+        ("python", contextlib.nullcontext, 1),
+        ("native", contextlib.nullcontext, 1),
+        ("native", as_if_large, 1),
+        ("native", as_if_large, 2),
+        ("native", as_if_large, 4),
+    ],
+)
+@settings(max_examples=80)
 @given(steps=programs, kinds=kinds_of_operands, seed=st.integers(0, 10**6))
-def test_replay_equals_eager_numpy(steps: list[tuple[str, int]], kinds: list[tuple[str, Any, str]], seed: int) -> None:
-    check_program(steps, kinds, seed, "python")
+def test_replay_equals_eager_numpy(
+    replay: str, tuned: Any, threads: int, steps: list[tuple[str, int]], kinds: list[tuple[str, Any, str]], seed: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch, tuned():
+        patch.setenv("GRAPHCAP_CPU_THREADS", str(threads))
+        check_program(steps, kinds, seed, replay)
 
 
 @pytest.mark.slow

@@ -48,13 +48,14 @@ def ones_like(data: Plain) -> Plain:
 
 
 def _empty_like(data: Plain) -> Plain:
-    """Uninitialised, in the memory order of `data` and with its gaps: some functions ask whether memory is contiguous."""
+    """Uninitialised, with the strides of `data`: some functions ask how memory is laid out."""
     if data.flags.c_contiguous or data.flags.f_contiguous or data.dtype.itemsize == 0:
         same_order: Plain = np.empty_like(data)
         return same_order
-    strides = tuple(abs(step) for step in data.strides)
-    span = sum((length - 1) * step for length, step in zip(data.shape, strides, strict=True)) + data.itemsize
-    found: Plain = np.ndarray(data.shape, data.dtype, np.empty(span, np.uint8), 0, strides)
+    reach = [(length - 1) * step for length, step in zip(data.shape, data.strides, strict=True)]
+    span = sum(map(abs, reach)) + data.itemsize
+    first = -sum(step for step in reach if step < 0)  # an axis may run backwards
+    found: Plain = np.ndarray(data.shape, data.dtype, np.empty(span, np.uint8), first, data.strides)
     return found
 
 
