@@ -6,6 +6,10 @@ backend offers) -> ``backends/cpu`` (the smallest backend, and the executable de
 Importing this package loads no device library and takes no device context.
 """
 
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
 from graphcap import interop as interop
 from graphcap._callables import GraphedCallable, make_graphed_callable
 from graphcap._capture import capture
@@ -47,7 +51,24 @@ from graphcap.registry import (
     unregister_graph_impl,
 )
 
+if TYPE_CHECKING:
+    from graphcap import dot, inspection, testing, topology
+
 __version__ = "0.1.0"
+
+_ON_FIRST_USE = ("dot", "inspection", "testing", "topology")
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Sub-packages that most programs do not need are imported when they are first named."""
+    if name in _ON_FIRST_USE:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_FIRST_USE})
+
 
 __all__ = [
     "BackendStatus",
@@ -73,9 +94,11 @@ __all__ = [
     "create_graph_impl",
     "current_stream",
     "device_type_name",
+    "dot",
     "empty_cache",
     "graph_pool_handle",
     "has_graph_impl",
+    "inspection",
     "known_backends",
     "make_graphed_callable",
     "memory_snapshot",
@@ -83,6 +106,8 @@ __all__ = [
     "register_graph_impl",
     "set_memory_limit",
     "synchronize",
+    "testing",
+    "topology",
     "unregister_graph_impl",
     "use_mem_pool",
 ]

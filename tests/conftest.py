@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import skips
 from tests.emulated_device import loader
 
 settings.register_profile("graphcap", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -31,6 +32,8 @@ def _folder(arg: str) -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_SkipGuard(), "graphcap-skips")
     if all(_folder(arg) in _WITHOUT_DRIVER for arg in config.args):
         config.stash[_driver] = "not loaded: these tests do not use it"
         return
@@ -43,3 +46,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str:
     return f"CUDA driver: {config.stash[_driver]}"
+
+
+class _SkipGuard:
+    """Fails a run in which a test skips for a reason that nobody expects (``tests/skips.py``)."""
+
+    def __init__(self) -> None:
+        self.unexpected: list[tuple[str, str]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped and not hasattr(report, "wasxfail") and isinstance(report.longrepr, tuple):
+            reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+            if not skips.is_allowed(reason):
+                self.unexpected.append((report.nodeid, reason))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.unexpected and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for nodeid, reason in self.unexpected:
+            terminalreporter.write_line(f"unexpected skip: {nodeid}: {reason}", red=True)
