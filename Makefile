@@ -45,6 +45,18 @@ check: $(VENV)/.test-stamp ## Lint, check the format, the types and the layers
 	MYPYPATH=tests/out_of_tree/npu/src $(BIN)/mypy -m graphcap_npu.backend -m graphcap_npu.graph -m graphcap_npu.device
 	$(PY) -m pytest -q tests/test_layers.py
 
+probes: $(VENV)/.test-stamp ## Put the open questions about the CUDA driver to the driver there is, and record its answers
+	$(PY) -m tests.driver_rules.probes --out out/probes.json
+
+emulator-sanitize: $(VENV)/.test-stamp ## The emulated driver's tests under address and undefined-behaviour sanitizers
+	tests/emulated_device/sanitize.sh $(PY)
+
+gpu-check: ## On a machine with an NVIDIA GPU (no network needed): everything on the real driver, with a report
+	$(PYTHON) -m tests.gpu_check
+
+spirv: ## Compile the XPU kernels to SPIR-V anew (needs clang and llvm-spirv)
+	graphcap/backends/xpu/kernels/build.sh
+
 format: $(VENV)/.test-stamp ## Format the code and mend what the linter can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -54,7 +66,7 @@ bench: $(VENV)/.test-stamp ## Measure, as ratios against peers in one run
 
 docs: $(VENV)/.test-stamp ## Write the generated pages of docs/ anew
 	$(PY) -m graphcap._capture_state > docs/states.md
-	$(PY) -m graphcap.backends.cpu.array.document
+	$(PY) -m graphcap.backends.cpu.array.document docs/numpy.md
 
 spirv: ## Compile the XPU kernels' OpenCL C to SPIR-V (needs clang-14 and llvm-spirv-14)
 	sh graphcap/backends/xpu/kernels/build.sh

@@ -106,7 +106,6 @@ __all__ = [
     "register_graph_impl",
     "set_memory_limit",
     "synchronize",
-    "testing",
     "topology",
     "unregister_graph_impl",
     "use_mem_pool",
