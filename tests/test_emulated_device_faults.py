@@ -124,6 +124,29 @@ def test_ranges_are_checked_to_the_byte(board: Board, shift: int) -> None:
     assert code(cu.cuStreamSynchronize(stream)) == expected
 
 
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("past", [0, 1])
+def test_copies_are_checked_to_the_byte_on_both_sides(board: Board, side: str, past: int) -> None:
+    """Within one page, where no page protection would notice."""
+    short, long, stream = board.buffer(100), board.buffer(200), board.stream()
+    to, source = (short, long) if side == "target" else (long, short)
+    ok(cu.cuMemcpyDtoDAsync(to + 50, source + 50, 50 + past, stream))
+    expected = int(cu.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS) if past else 0
+    assert code(cu.cuStreamSynchronize(stream)) == expected
+
+
+@pytest.mark.parametrize("past", [0, 1])
+def test_the_last_row_counts_without_its_pitch(board: Board, past: int) -> None:
+    cell, other, stream = board.buffer(3 * 32 + 8), board.buffer(256), board.stream()
+    copy = cu.CUDA_MEMCPY2D()
+    copy.srcMemoryType = copy.dstMemoryType = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
+    copy.srcDevice, copy.srcPitch, copy.dstDevice, copy.dstPitch = other, 64, cell, 32
+    copy.WidthInBytes, copy.Height = 8 + past, 4
+    ok(cu.cuMemcpy2DAsync(copy, stream))
+    expected = int(cu.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS) if past else 0
+    assert code(cu.cuStreamSynchronize(stream)) == expected
+
+
 def test_callbacks_may_not_call_the_driver(board: Board) -> None:
     import cffi
 

@@ -61,6 +61,22 @@ def requested(name: str, version: int, flags: int = 0) -> tuple[int, int]:
     return int(ffi.cast("uintptr_t", out[0])), int(status[0])
 
 
+def test_suffixed_symbols_are_exported_too() -> None:
+    """Some clients take functions by dlsym instead (L6); nothing else of ours is seen."""
+    names = subprocess.run(
+        ["nm", "-D", "--defined-only", str(loader.loaded_library)], capture_output=True, text=True, check=True
+    )
+    symbols = {line.split()[-1] for line in names.stdout.splitlines()}
+    assert {
+        "cuMemAlloc_v2",
+        "cuStreamGetCaptureInfo_v3",
+        "cuGraphGetEdges_v2",
+        "cuCtxCreate_v4",
+        "cuGetProcAddress_v2",
+    } <= symbols
+    assert all(symbol.startswith(("cu", "graphcap_emulator_")) for symbol in symbols)
+
+
 @pytest.mark.parametrize("name", ["cuNoSuchFunction", "cuTexObjectCreate", "cuMemCreate", "cuImportExternalMemory"])
 def test_what_is_not_implemented_says_so_when_called(name: str) -> None:
     address, status = requested(name, 13000)
