@@ -111,6 +111,8 @@ class Stream(metaclass=_Factory):
 
     backend: Backend
     device_index: int
+    token: object = object()
+    """What is current while this stream is; a backend that looks at it gives each stream one of its own."""
 
     if TYPE_CHECKING:
 
@@ -294,7 +296,7 @@ class Stream(metaclass=_Factory):
 
     def __enter__(self) -> Self:
         _stack().append((self, _enter_hooks(self)))
-        local.top = self
+        local.top = self.token
         return self
 
     def __exit__(
@@ -302,17 +304,20 @@ class Stream(metaclass=_Factory):
     ) -> None:
         stack = _stack()
         stream, undo = stack.pop()
-        local.top = stack[-1][0] if stack else None
+        local.top = stack[-1][0].token if stack else _NO_STREAM
         undo.close()
         if stream is not self:
             raise RuntimeError(f"{self!r} left before {stream!r}, which was entered after it. Nest `with` blocks.")
 
 
+_NO_STREAM: Final = object()
+
+
 class _Local(threading.local):
     def __init__(self) -> None:
         self.stack: list[tuple[Stream, contextlib.ExitStack]] = []
-        self.top: Stream | None = None
-        """The stream of the innermost ``with stream:``, for those who ask often."""
+        self.top: object = _NO_STREAM
+        """The token of the innermost ``with stream:``, for those who ask often."""
 
 
 local: Final = _Local()

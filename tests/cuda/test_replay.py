@@ -48,12 +48,16 @@ def test_every_replay_goes_to_the_stream_that_is_current_then() -> None:
             graph.replay()
             graph.replay(stream=a)
         graph.replay()
+        graph.replay(stream=b)
         other = threading.Thread(target=graph.replay)  # has a current stream of its own: the default one
         other.start()
         other.join()
+    for stream in (a, b, a):  # given, not current: also the one that the function is armed for
+        graph.replay(stream)
+    graph.replay(None)
     graph.replay()
     assert [c.stream for c in control.calls() if c.name == "cuGraphLaunch" and not c.result] == [
-        a.handle, b.handle, a.handle, a.handle, 0, 0
+        a.handle, b.handle, a.handle, a.handle, b.handle, 0, a.handle, b.handle, a.handle, 0, 0
     ]  # fmt: skip
     graphcap.synchronize("cuda")
 

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import importlib
 import importlib.util
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Hashable
@@ -62,7 +63,7 @@ class CUDABackend(Backend):
             conditional_nodes=self.driver_version >= CONDITIONAL_NODES_SINCE,
             memory_nodes=True,
             upload=True,
-            array_namespace=importlib.util.find_spec("cupy") is not None,
+            array_namespace="cupy" in sys.modules or importlib.util.find_spec("cupy") is not None,
             asynchronous=True,
         )
         self.captures = Captures()

@@ -40,11 +40,11 @@ def replay_function(graph: CUDAGraphImpl, general: Callable[..., None]) -> Calla
     launch: Callable[[], int] = _nothing
 
     def replay(stream: Any = _UNARMED, *, inputs: Any = None) -> None:
-        # The default of `stream` is the stream for which the function is armed.
+        # The default of `stream` is the token of the stream for which the function is armed; no caller can give one.
         if local.top is stream and not errors and inputs is None:
             code = launch()
             if code:
-                graph._launch_failed(code, stream)
+                graph._launch_failed(code, local.stack[-1][0])
         else:
             long_way(stream, inputs)
 
@@ -59,7 +59,7 @@ def replay_function(graph: CUDAGraphImpl, general: Callable[..., None]) -> Calla
             general(None if plain else stream, inputs=inputs)
             return
         graph.replay()
-        top = local.top
+        top = local.stack[-1][0] if local.stack else None
         if (
             isinstance(top, CUDAStream)
             and top.backend is graph._backend
@@ -67,7 +67,7 @@ def replay_function(graph: CUDAGraphImpl, general: Callable[..., None]) -> Calla
             and not _watcher.seen()
         ):
             launch = partial(graph._launch_function, graph._launchable, top.pointer)
-            function.__defaults__ = (top,)
+            function.__defaults__ = (top.token,)
             _armed.add(function)
 
     assert isinstance(replay, FunctionType), "a def makes a function"

@@ -60,6 +60,7 @@ class CUDAStream(Stream):
         self._made_with = made_with
         self.grave: Handle | None = None
         """Set by the finalizer: what waits to be destroyed."""
+        self.token = object()
         self.pointer: Any = driver.ffi().cast("void *", self._handle)
         """The handle as calls by pointer take it; made once, for replays."""
 
