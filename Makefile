@@ -54,9 +54,6 @@ emulator-sanitize: $(VENV)/.test-stamp ## The emulated driver's tests under addr
 gpu-check: ## On a machine with an NVIDIA GPU (no network needed): everything on the real driver, with a report
 	$(PYTHON) -m tests.gpu_check
 
-spirv: ## Compile the XPU kernels to SPIR-V anew (needs clang and llvm-spirv)
-	graphcap/backends/xpu/kernels/build.sh
-
 format: $(VENV)/.test-stamp ## Format the code and mend what the linter can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
