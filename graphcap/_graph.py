@@ -371,6 +371,25 @@ class Graph:
         """
         self._beyond("upload", "upload()")()
 
+    def node(self, which: int | str) -> Any:
+        """One node of the executable, to be given other arguments or to be switched off between replays.
+
+        Parameters
+        ----------
+        which
+            Its id in :meth:`topology` (the order of creation), or its name if no other node has the same.
+
+        Raises
+        ------
+        KeyError
+            There is no such node, or several have that name.
+        GraphStateError
+            No template is live; the message names the options that keep it.
+        UnsupportedError
+            The backend lacks ``node_update``.
+        """
+        return self._beyond("node", "node()")(which)
+
     @property
     def impl(self) -> GraphImplInterface:
         """The backend's implementation, for what only one backend has."""

@@ -252,6 +252,10 @@ class Stream(metaclass=_Factory):
         """Launch a kernel; what it takes depends on the backend (design section 3)."""
         raise UnsupportedError(self.backend.name, "Stream.launch()", "launch")
 
+    def condition(self, default: int | None = None) -> Any:
+        """A condition for the conditional nodes of the graph under capture, on backends with ``conditional_nodes``."""
+        raise UnsupportedError(self.backend.name, "Stream.condition()", "conditional_nodes")
+
     def allocate(self, nbytes: int) -> Any:
         """A :class:`Buffer` of `nbytes` whose first use is on this stream."""
         return self.backend.allocate(nbytes, self.device_index, self)

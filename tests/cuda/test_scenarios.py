@@ -149,6 +149,39 @@ def test_a_later_call_on_a_broken_capture_carries_the_first_cause() -> None:
     assert not stream.is_capturing
 
 
+@pytest.mark.parametrize("where", ["between", "last", "in a function"])
+def test_cupy_failure4_a_call_that_breaks_a_capture_in_silence_is_found_in_debug_mode(where: str) -> None:
+    import importlib
+    import sys
+
+    cu: Any = importlib.import_module("cuda.bindings.driver")
+    stream = make_stream()
+    memory = stream.allocate(64)
+
+    def silent() -> int:
+        cu.cuStreamQuery(stream.handle)  # answers 900, which nobody looks at
+        return sys._getframe().f_lineno - 1
+
+    graph = graphcap.Graph("cuda")
+    graph.enable_debug_mode()
+    line = 0
+    with pytest.raises(graphcap.CaptureInvalidatedError) as caught, stream, graph:
+        stream.fill(memory, 1)
+        if where == "in a function":
+            line = silent()
+        if where != "in a function":
+            line = sys._getframe().f_lineno + 1
+            cu.cuStreamQuery(stream.handle)
+        if where == "between":
+            stream.allocate(64)
+    assert f"test_scenarios.py:{line}:" in str(caught.value.__cause__)
+    assert sys.gettrace() is None or "LineWatch" not in repr(sys.gettrace())
+    with stream, graph:
+        stream.fill(memory, 2)
+    graph.replay()
+    assert host(memory, np.uint8).tolist() == [2] * 64
+
+
 def test_cuda_python_2834_allocating_during_a_capture_does_not_break_it() -> None:
     stream = make_stream()
     graphcap.empty_cache("cuda")

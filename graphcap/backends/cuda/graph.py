@@ -20,6 +20,7 @@ from graphcap.backends.cuda.describe import describe
 from graphcap.backends.cuda.nodes import NodeHandle, find_node, first_difference
 from graphcap.backends.cuda.replaying import disarm, replay_function
 from graphcap.backends.cuda.stream import CUDAStream
+from graphcap.backends.cuda.watching import LineWatch
 from graphcap.backends.graph_impl import GraphImpl
 from graphcap.backends.streams import Stream
 from graphcap.errors import (
@@ -66,6 +67,7 @@ class CUDAGraphImpl(GraphImpl):
     backend: ClassVar[Callable[[], Backend]] = staticmethod(cuda_backend)
     _backend: CUDABackend
     _capture: Capture | None = None
+    _watch: LineWatch | None = None
     _template: int = 0
     _executable: int = 0
 
@@ -101,11 +103,14 @@ class CUDAGraphImpl(GraphImpl):
         self._conditionals = capture.conditionals
         self._backend.captures.opened(capture, info.id)
         self._backend.pinned_allocator(stream.device_index).capture_began()
+        if self.debug:
+            self._watch = LineWatch(capture)
         return capture.belongs
 
     def _end(self) -> int:
         capture = self._capture
         assert capture is not None, "only called while a capture is open"
+        self._unwatch()
         with DeviceGuard(capture.origin.device_index):
             loose = capture.unjoined()
             code, graph = driver.answer("cuStreamEndCapture", capture.origin.handle)
@@ -149,11 +154,18 @@ class CUDAGraphImpl(GraphImpl):
     def _over(self, capture: Capture) -> None:
         """The driver's capture is over: let everything that waited for it go on."""
         self._capture = None
+        self._unwatch()
         self._backend.captures.closed(capture)
         self._backend.pinned_allocator(capture.origin.device_index).capture_ended()
         self._backend.trash.empty()
 
+    def _unwatch(self) -> None:
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.stop()
+
     def _broken_by(self) -> BaseException | None:
+        self._unwatch()
         return None if self._capture is None else self._capture.cause
 
     # -- executable ----------------------------------------------------------------------------------------------
