@@ -55,3 +55,11 @@ GRAPHCAP_KERNEL void count_down(graphcap_condition handle, int *rest, int *done)
     }
 }
 GRAPHCAP_EXPORT(count_down)
+
+/* Named as a C++ compiler would name `void my::doubled<float>(float*, int)`. */
+GRAPHCAP_KERNEL void _ZN2my7doubledIfEEvPfi(float *data, int n)
+{
+    int i = GRAPHCAP_GLOBAL_X;
+    if (i < n) data[i] *= 2.0f;
+}
+GRAPHCAP_EXPORT(_ZN2my7doubledIfEEvPfi)

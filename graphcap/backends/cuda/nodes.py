@@ -212,7 +212,7 @@ def find_node(graph: CUDAGraphImpl, which: int | str) -> NodeHandle:
     """As :meth:`CUDAGraphImpl.node`."""
     topology = graph.topology()
     if isinstance(which, str):
-        named = [node for node in topology.nodes if node.name == which]
+        named = [node for node in topology.nodes if which in (node.name, node.params.get("mangled_name"))]
         if len(named) != 1:
             names = ", ".join(sorted({repr(node.name) for node in topology.nodes if node.name})) or "none"
             told = "no node" if not named else f"{len(named)} nodes: use one of the ids {[node.id for node in named]}"
