@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 from graphcap.backends.xpu.discovery import dpctl_missing, opencl_runtime_library, register_opencl_cpu
 
 register_opencl_cpu()
+
+_NEED_NO_DPCTL = ("test_discovery.py", "test_docs.py")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -29,6 +32,21 @@ def _reason() -> str | None:
     if opencl_runtime_library() is None and "ONEAPI_DEVICE_SELECTOR" not in os.environ:
         return "XPU: the OpenCL CPU device is not installed (pip install intel-opencl-rt)"
     return None
+
+
+class _SkippedModule(pytest.Module):
+    """A test module that is not even imported, since that needs dpctl; the summary shows the reason."""
+
+    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
+        pytest.skip(_reason() or "", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+    """Leave out modules that cannot be imported here."""
+    if _reason() is None or module_path.name in _NEED_NO_DPCTL or module_path.parent != Path(__file__).parent:
+        return None
+    made: pytest.Module = _SkippedModule.from_parent(parent, path=module_path)
+    return made
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

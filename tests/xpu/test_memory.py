@@ -7,7 +7,7 @@ import threading
 import weakref
 from typing import Any
 
-import dpctl.memory  # type: ignore[import-untyped]  # dpctl ships no type information
+import dpctl.memory
 import numpy as np
 import pytest
 

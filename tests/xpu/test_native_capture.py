@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import dpctl  # type: ignore[import-untyped]  # dpctl ships no type information
+import dpctl
 import numpy as np
 import pytest
 

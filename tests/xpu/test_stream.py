@@ -8,7 +8,7 @@ import time
 import weakref
 from typing import Any
 
-import dpctl  # type: ignore[import-untyped]  # dpctl ships no type information
+import dpctl
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import dpctl  # type: ignore[import-untyped]  # dpctl ships no type information
-import dpctl.memory  # type: ignore[import-untyped]  # as above
-import dpctl.program  # type: ignore[import-untyped]  # as above
-import dpctl.utils  # type: ignore[import-untyped]  # as above
-from dpctl._sycl_queue import (  # type: ignore[import-untyped]  # as above; dpctl exports some of these only here
+import dpctl
+import dpctl.memory
+import dpctl.program
+import dpctl.utils
+from dpctl._sycl_queue import (
     LocalAccessor,
     RawKernelArg,
     SyclKernelInvalidRangeError,

@@ -15,10 +15,11 @@ from graphcap.backends.streams import Event, Stream
 from graphcap.backends.xpu import _dpctl, captures, host_calls, leaving, native
 from graphcap.backends.xpu.buffer import XPUBuffer
 from graphcap.backends.xpu.discovery import choose_devices, no_device
+from graphcap.backends.xpu.events import XPUEvent
 from graphcap.backends.xpu.lane import Lane, Point
 from graphcap.backends.xpu.parked import Parked, ParkedQueue
 from graphcap.backends.xpu.segments import USM_KINDS, DeviceAllocator, USMSegments
-from graphcap.backends.xpu.streams import XPUEvent, XPUStream
+from graphcap.backends.xpu.streams import XPUStream
 from graphcap.errors import BackendUnavailableError, GraphcapWarning, UnsupportedError
 from graphcap.interface import GraphCaptureMode
 from graphcap.memory import CachingAllocator
@@ -214,7 +215,7 @@ class XPUBackend(Backend):
     def array_namespace(self, device: int) -> Any:
         """dpnp, if it is installed. Best effort, hence no capability: what works in a capture is in ``docs/xpu.md``."""
         try:
-            import dpnp  # type: ignore[import-not-found]  # optional, and never installed by graphcap
+            import dpnp
         except ImportError as error:
             raise UnsupportedError(
                 self.name, "array_namespace()", "array_namespace", "dpnp is not installed: pip install dpnp."

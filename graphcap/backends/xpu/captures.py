@@ -26,8 +26,9 @@ from graphcap.errors import (
 from graphcap.interface import CaptureStatus
 
 if TYPE_CHECKING:
+    from graphcap.backends.xpu.events import XPUEvent
     from graphcap.backends.xpu.recording import Recording
-    from graphcap.backends.xpu.streams import XPUEvent, XPUStream
+    from graphcap.backends.xpu.streams import XPUStream
 
 __all__ = ["Capture", "Recorder", "check_device_call", "check_stream_call", "forbid", "join", "lock", "open_captures"]
 
