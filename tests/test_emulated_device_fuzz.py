@@ -90,16 +90,11 @@ class Player:
 
     def finish(self) -> None:
         """Destroys everything; with the handles gone, nothing may be left."""
-        control.reset_faults()
-        cu.cuThreadExchangeStreamCaptureMode(cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)
-        for stream in self.streams[2:]:
-            result = cu.cuStreamEndCapture(stream)
-            if int(result[0]) == 0:
-                self.graphs.append(result[1])
-        cu.cuThreadExchangeStreamCaptureMode(cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
-        # Closing the origin ended the rest; what another stream still captures ends now.
-        for stream in self.streams[2:]:
-            cu.cuStreamEndCapture(stream)
+        for _ in range(3):  # work that is still queued may fault, and then every call fails until that is forgotten
+            control.reset_faults()
+            cu.cuThreadExchangeStreamCaptureMode(cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL)
+            for stream in self.streams[2:]:
+                self.keep(self.graphs, cu.cuStreamEndCapture(stream))
         assert code(cu.cuCtxSynchronize()) in (0, 700, 719, 702)
         control.reset_faults()
         for executable in self.executables:
@@ -418,6 +413,25 @@ def user_object(p: Player, n: list[int]) -> None:
         cu.cuGraphReleaseUserObject(p.some(p.graphs, n[1]), p.some(p.objects, n[2]), n[3] % 3)
     else:
         cu.cuUserObjectRelease(p.some(p.objects, n[2]), n[3] % 3)
+
+
+@operation
+def short_context(p: Player, n: list[int]) -> None:
+    """A context that dies with what is in it: streams that capture, a fork of somebody else's capture, work, memory."""
+    result = cu.cuCtxCreate(None, 0, n[0] % 3)
+    if int(result[0]):
+        return
+    made = cu.cuStreamCreate(1)
+    stream = made[1] if n[1] % 2 and int(made[0]) == 0 else cu.CUstream(2)
+    cu.cuStreamWaitEvent(stream, p.some(p.events, n[2]), 0)
+    cu.cuStreamBeginCapture(stream, cu.CUstreamCaptureMode(n[3] % 3))
+    p.keep(p.events, cu.cuEventCreate(2))
+    cu.cuEventRecord(p.events[-1], stream)
+    memory = cu.cuMemAlloc(64)
+    if int(memory[0]) == 0:
+        cu.cuMemsetD8Async(memory[1], 1, 64, stream if n[4] % 2 else made[1])
+    cu.cuCtxDestroy(result[1])
+    cu.cuCtxSetCurrent(p.board.context)
 
 
 @operation

@@ -45,6 +45,8 @@ void destroy(Lock& lock, Context& target) {
     });
     for (uintptr_t handle : events) state().events.remove(handle);
     memory::release_context(*context);
+    for (auto& entry : context->per_thread)
+        if (entry.second->capture) capture::stream_destroyed(*entry.second);
     context->per_thread.clear();
     context->legacy = {};
     state().contexts.remove(context->handle);
