@@ -484,7 +484,7 @@ def fuzz(board: Board, examples: int, length: int) -> None:
 
 def test_random_sequences(board: Board) -> None:
     board.kernel("empty")
-    fuzz(board, 120, 60)
+    fuzz(board, 250, 60)
 
 
 @pytest.mark.slow
