@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 RUN_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow test-sanitized test-cuda12 test-pythons check format bench docs gpu-check spirv clean
+.PHONY: help run test test-slow emulator-sanitize test-cuda12 test-pythons check format bench docs gpu-check spirv clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -34,9 +34,6 @@ test: $(VENV)/.test-stamp ## Run the fast tests (all backends; no GPU needed)
 
 test-slow: $(VENV)/.test-stamp ## Run the long tests too
 	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "not gpu"
-
-test-sanitized: $(VENV)/.test-stamp ## Run the emulated driver's tests with it built under address and undefined-behaviour sanitizers
-	tests/emulated_device/sanitize.sh $(PY)
 
 test-cuda12: $(VENV)/.test-stamp ## Make a second environment with the bindings of CUDA 12.9 and run its tests
 	tests/emulated_device/make_cuda12.sh $(PYTHON)
