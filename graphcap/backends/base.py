@@ -14,9 +14,10 @@ import abc
 import contextlib
 import importlib
 import sys
+import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from graphcap.errors import UnsupportedError
 from graphcap.interface import GraphCaptureMode
@@ -26,7 +27,15 @@ if TYPE_CHECKING:
     from graphcap.backends.streams import Event, Stream
     from graphcap.memory import CachingAllocator
 
-__all__ = ["Backend", "BackendStatus", "Capabilities", "FrameworkHook", "framework_hooks", "register_framework_hook"]
+__all__ = [
+    "Backend",
+    "BackendStatus",
+    "Capabilities",
+    "FrameworkHook",
+    "framework_hooks",
+    "one_object",
+    "register_framework_hook",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +228,27 @@ def _buffer_type() -> type[Buffer]:
     from graphcap.backends.buffer import Buffer  # a module of this layer that itself needs this one
 
     return Buffer
+
+
+_B = TypeVar("_B", bound=Backend)
+
+
+def one_object(maker: Callable[[], _B]) -> Callable[[], _B]:
+    """How a backend is reached: `maker` builds it on first use, and every thread gets that one object.
+
+    A failure is not remembered, so that a cure (a library installed, a variable set) counts at once.
+    """
+    lock = threading.Lock()
+    made: list[_B] = []
+
+    def get() -> _B:
+        if not made:
+            with lock:  # threads that come at the same time must get the same object
+                if not made:
+                    made.append(maker())
+        return made[0]
+
+    return get
 
 
 class FrameworkHook(Protocol):

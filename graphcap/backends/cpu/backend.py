@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import platform
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
-from graphcap.backends.base import Backend, BackendStatus, Capabilities
+from graphcap.backends.base import Backend, BackendStatus, Capabilities, one_object
 from graphcap.backends.buffer import Buffer
 from graphcap.backends.cpu import captures
 from graphcap.backends.cpu.memory_view import CPUBuffer
@@ -105,5 +104,5 @@ class CPUBackend(Backend):
         return namespace
 
 
-cpu_backend: Callable[[], CPUBackend] = functools.cache(CPUBackend)
+cpu_backend: Callable[[], CPUBackend] = one_object(CPUBackend)
 """The one CPU backend of this process."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import importlib
 import importlib.util
 import sys
@@ -13,7 +12,7 @@ import warnings
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
-from graphcap.backends.base import Backend, BackendStatus, Capabilities
+from graphcap.backends.base import Backend, BackendStatus, Capabilities, one_object
 from graphcap.backends.buffer import Buffer
 from graphcap.backends.cuda import _calls as calls
 from graphcap.backends.cuda import _driver as driver
@@ -309,5 +308,5 @@ class CUDABackend(Backend):
         self.trash.close()
 
 
-cuda_backend: Callable[[], CUDABackend] = functools.cache(CUDABackend)
+cuda_backend: Callable[[], CUDABackend] = one_object(CUDABackend)
 """The one CUDA backend of this process."""

@@ -7,10 +7,10 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from graphcap.backends.base import Backend, BackendStatus, Capabilities
+from graphcap.backends.base import Backend, BackendStatus, Capabilities, one_object
 from graphcap.backends.streams import Event, Stream
 from graphcap.backends.xpu import _dpctl, captures, host_calls, leaving, native
 from graphcap.backends.xpu.buffer import XPUBuffer
@@ -314,20 +314,5 @@ class XPUBackend(Backend):
             raise ValueError(f"device {self.name.lower()}:{index}: {self.name} has {len(self.devices)} device(s).")
 
 
-_making: Final = threading.Lock()
-_made: list[XPUBackend] = []
-
-
-def xpu_backend() -> XPUBackend:
-    """The one XPU backend of this process, made on first use.
-
-    Raises
-    ------
-    BackendUnavailableError
-        As :class:`XPUBackend`. A failure is not remembered, so that a cure counts at once.
-    """
-    if not _made:
-        with _making:  # threads that come at the same time must get the same object
-            if not _made:
-                _made.append(XPUBackend())
-    return _made[0]
+xpu_backend: Callable[[], XPUBackend] = one_object(XPUBackend)
+"""The one XPU backend of this process; raises ``BackendUnavailableError`` as :class:`XPUBackend` does."""
