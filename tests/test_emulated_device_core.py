@@ -18,7 +18,9 @@ from cuda.core import (
     GraphMemoryResource,
     LaunchConfig,
     LegacyPinnedMemoryResource,
+    ManagedMemoryResource,
     ObjectCode,
+    PinnedMemoryResource,
     Stream,
     StreamOptions,
     launch,
@@ -124,6 +126,22 @@ def test_memory_resources_and_copies(device: Device, stream: Stream) -> None:
     assert bytes(np.from_dlpack(host).view(np.uint8)) == b"\x07" * 256
     for buffer in (a, b, host):
         buffer.close(stream)
+    stream.sync()
+
+
+@pytest.mark.parametrize("resource", [PinnedMemoryResource, ManagedMemoryResource])
+def test_memory_that_the_host_sees_too(stream: Stream, kernels: ObjectCode, resource: type) -> None:
+    buffer = resource().allocate(4, stream=stream)
+    assert buffer.is_host_accessible
+    assert buffer.is_device_accessible
+    stream.sync()
+    values = np.from_dlpack(buffer).view(np.int32)
+    values[0] = 5
+    launch(stream, ONE, kernels.get_kernel("count_up"), int(buffer.handle), np.int32(2))
+    stream.sync()
+    assert values[0] == 7
+    del values
+    buffer.close(stream)
     stream.sync()
 
 

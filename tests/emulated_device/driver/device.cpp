@@ -36,6 +36,7 @@ void initialise() {
         device->default_pool = device->current_pool = pool::create_default(*device);
         s.devices.push_back(std::move(device));
     }
+    pool::create_shared_defaults();
     scheduler::seed(environment("GRAPHCAP_EMULATED_SEED", 0));
     if (environment("GRAPHCAP_EMULATED_PROTECTION", 0)) protection::set(true);
     s.initialised = true;

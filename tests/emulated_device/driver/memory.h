@@ -20,7 +20,7 @@ struct GraphAllocation : Counted {
 
 namespace memory {
 
-enum class Space { device, host, managed };
+using emulator::Space;
 
 struct Allocation {
     uintptr_t start = 0;

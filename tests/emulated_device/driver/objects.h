@@ -25,8 +25,11 @@ struct Stream;
 struct Work;
 struct Frame;
 
+enum class Space { device, host, managed };
+
 struct Pool : Counted {
-    int device = 0;
+    int device = 0;  // of a pool of host or managed memory: 0
+    Space space = Space::device;
     bool is_default = false;
     CUmemPoolProps properties{};
     size_t reserved = 0, used = 0, reserved_high = 0, used_high = 0, threshold = 0;
@@ -160,6 +163,7 @@ struct GlobalState {
     Table<Pool> pools{Kind::pool};
     Table<UserObject> user_objects{Kind::user_object};
     std::vector<Ref<Capture>> captures;  // open ones
+    Ref<Pool> host_pool, managed_pool;   // the default ones
     uint64_t next_serial = 1;
     unsigned next_graph = 1;
 };

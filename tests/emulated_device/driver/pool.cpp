@@ -33,9 +33,62 @@ Ref<Pool> create_default(Device& device) {
     return pool;
 }
 
+namespace {
+Ref<Pool> shared_default(Space space) {
+    auto pool = make<Pool>();
+    pool->is_default = true;
+    pool->space = space;
+    pool->properties.allocType = space == Space::managed ? CU_MEM_ALLOCATION_TYPE_MANAGED : CU_MEM_ALLOCATION_TYPE_PINNED;
+    pool->properties.location.type = space == Space::managed ? CU_MEM_LOCATION_TYPE_NONE : CU_MEM_LOCATION_TYPE_HOST;
+    state().pools.add(pool);
+    return pool;
+}
+}  // namespace
+
+void create_shared_defaults() {
+    if (state().devices.empty()) return;
+    state().host_pool = shared_default(Space::host);
+    state().managed_pool = shared_default(Space::managed);
+}
+
 }  // namespace pool
 
 namespace {
+
+// Which memory a pool of these properties holds.
+CUresult space_of(const CUmemLocation& location, CUmemAllocationType type, Space& out) {
+    switch (location.type) {
+        case CU_MEM_LOCATION_TYPE_DEVICE:
+            if (!device_at(location.id)) return CUDA_ERROR_INVALID_DEVICE;
+            out = type == CU_MEM_ALLOCATION_TYPE_MANAGED ? Space::managed : Space::device;
+            break;
+        case CU_MEM_LOCATION_TYPE_HOST:
+        case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+        case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+            out = type == CU_MEM_ALLOCATION_TYPE_MANAGED ? Space::managed : Space::host;
+            break;
+        case CU_MEM_LOCATION_TYPE_NONE:
+            if (type != CU_MEM_ALLOCATION_TYPE_MANAGED) return CUDA_ERROR_INVALID_VALUE;
+            out = Space::managed;
+            break;
+        default:
+            return CUDA_ERROR_INVALID_VALUE;
+    }
+    return type == CU_MEM_ALLOCATION_TYPE_MANAGED || type == CU_MEM_ALLOCATION_TYPE_PINNED ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult pool_for(CUmemoryPool* out, const CUmemLocation* location, CUmemAllocationType type, bool current) {
+    Space space;
+    if (!out || !location) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult error = space_of(*location, type, space)) return error;
+    Pool* pool = space == Space::host ? state().host_pool.get() : state().managed_pool.get();
+    if (space == Space::device) {
+        Device* device = device_at(location->id);
+        pool = current ? device->current_pool.get() : device->default_pool.get();
+    }
+    *out = handle_of<CUmemoryPool>(pool);
+    return CUDA_SUCCESS;
+}
 
 Pool* find(CUmemoryPool handle) { return state().pools.find(handle); }
 
@@ -52,6 +105,7 @@ CUresult allocate_in_capture(Stream& stream, Device& device, size_t bytes, const
 CUresult allocate(Stream& stream, Pool& pool, size_t bytes, CUdeviceptr* out) {
     if (!out) return CUDA_ERROR_INVALID_VALUE;
     Device* device = device_at(pool.device);
+    if (stream.capture && pool.space != Space::device) return CUDA_ERROR_NOT_SUPPORTED;
     if (stream.capture) return allocate_in_capture(stream, *device, bytes, pool.properties, out);
     if (!bytes) {
         *out = 0;
@@ -60,9 +114,10 @@ CUresult allocate(Stream& stream, Pool& pool, size_t bytes, CUdeviceptr* out) {
     if (stream.legacy)
         if (const CUresult refused = capture::legacy_use(*stream.context, capture::Use::work)) return refused;
     memory::Allocation* allocation;
-    if (const CUresult error = memory::allocate(*device, bytes, memory::Space::device, allocation)) return error;
-    allocation->pool = Ref<Pool>(&pool);
     const size_t size = pool::accounted(bytes);
+    if (pool.properties.maxSize && pool.used + size > pool.properties.maxSize) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (const CUresult error = memory::allocate(*device, bytes, pool.space, allocation)) return error;
+    allocation->pool = Ref<Pool>(&pool);
     pool.used += size;
     pool.reserved += size;
     pool.used_high = std::max(pool.used_high, pool.used);
@@ -142,13 +197,25 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool handle) CALL(cuDe
     return CUDA_SUCCESS;
 } END_CALL
 
+CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type)
+CALL(cuMemGetMemPool, initialised, nullptr) {
+    return pool_for(out, location, type, true);
+} END_CALL
+
+CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type)
+CALL(cuMemGetDefaultMemPool, initialised, nullptr) {
+    return pool_for(out, location, type, false);
+} END_CALL
+
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* properties) CALL(cuMemPoolCreate, initialised, nullptr) {
-    if (!out || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+    Space space;
+    if (!out || !properties) return CUDA_ERROR_INVALID_VALUE;
+    if (const CUresult error = space_of(properties->location, properties->allocType, space)) return error;
     constexpr auto none = CU_MEM_HANDLE_TYPE_NONE, file = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    if ((properties->handleTypes != none && properties->handleTypes != file) || properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
-    if (!device_at(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    if (properties->handleTypes != none && properties->handleTypes != file) return CUDA_ERROR_NOT_SUPPORTED;
     auto pool = make<Pool>();
-    pool->device = properties->location.id;
+    pool->space = space;
+    pool->device = space == Space::device ? properties->location.id : 0;
     pool->properties = *properties;
     *out = reinterpret_cast<CUmemoryPool>(state().pools.add(pool));
     return CUDA_SUCCESS;
@@ -251,7 +318,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) CALL(cuMem
     memory::Allocation* allocation = memory::at(pointer);
     if (graph) {
         if (!graph->promised) return CUDA_ERROR_INVALID_VALUE;  // its graph was never launched, or it is freed already
-    } else if (!allocation || allocation->space != memory::Space::device || allocation->freeing) {
+    } else if (!allocation || (allocation->space != Space::device && !allocation->pool) || allocation->freeing) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     auto operation = make<FreeOperation>();

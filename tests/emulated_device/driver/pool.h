@@ -6,6 +6,7 @@
 namespace emulator::pool {
 
 Ref<Pool> create_default(Device& device);
+void create_shared_defaults();  // of host and of managed memory
 size_t accounted(size_t bytes);
 
 }  // namespace emulator::pool
