@@ -74,3 +74,4 @@ spirv: ## Compile the XPU kernels' OpenCL C to SPIR-V (needs clang-14 and llvm-s
 
 clean: ## Remove the environment and everything generated
 	rm -rf $(VENV) .venv-* .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis out
+	find graphcap -name "*.so" -delete

@@ -41,7 +41,7 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
     ),
     r"this release of the bindings .*|.*cuda-bindings 12.*|.*CUDA 12.*|conditional nodes of this kind need a newer driver": (
         "this release of the bindings does not know the call",
-        "older cuda-bindings, or the second environment with cuda-bindings 12.9 was not made (`make bindings-12`)",
+        "older cuda-bindings, or the second environment with cuda-bindings 12.9 was not made (`make test-cuda12`)",
     ),
     r"no CPython from .*|.*sanitizer.*": (
         "the sanitizers are not installed",
