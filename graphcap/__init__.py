@@ -52,7 +52,8 @@ from graphcap.registry import (
 )
 
 if TYPE_CHECKING:
-    from graphcap import dot, inspection, testing, topology
+    from graphcap import dot, inspection, topology
+    from graphcap import testing as testing
 
 __version__ = "0.1.0"
 
