@@ -62,6 +62,20 @@ def test_every_replay_goes_to_the_stream_that_is_current_then() -> None:
     graphcap.synchronize("cuda")
 
 
+def _arm(graph: graphcap.Graph, stream: Any) -> None:
+    """Replay until the short way is taken: a question about an installed framework makes it wait for a while."""
+    from graphcap.backends.cuda.replaying import _armed
+
+    for _ in range(200):
+        stream.backend.host_errors.pending.clear()
+        graph.replay()
+        if graph.__dict__["replay"] in _armed:
+            stream.backend.host_errors.pending.clear()
+            graph.replay()
+            return
+    pytest.fail("the short way is never taken")
+
+
 def test_kept_exceptions_are_raised_by_the_next_replay() -> None:
     stream = make_stream()
     graph = graphcap.Graph("cuda")
@@ -71,8 +85,7 @@ def test_kept_exceptions_are_raised_by_the_next_replay() -> None:
         graph.replay()
         with pytest.raises(ValueError, match="no number"):
             stream.synchronize()
-        graph.replay()
-        stream.backend.captures  # noqa: B018  # nothing happens in between
+        _arm(graph, stream)
         while not stream.query():
             pass
         with pytest.raises(ValueError, match="no number"):

@@ -89,23 +89,31 @@ class _Watcher:
     """Sees the import of a framework with current streams of its own, by way of the import system. Finds nothing itself."""
 
     def __init__(self) -> None:
-        self._seen = False
+        self._watching = False
+        self._wary = 0
 
     def names(self) -> set[str]:
         return {entry.module for entry in base._hooks.get("CUDA", ())}
 
     def seen(self) -> bool:
-        """Whether such a framework was imported; begins to watch at the first question."""
-        if self not in sys.meta_path:
+        """Whether such a framework is imported, or may be just now; begins to watch at the first question."""
+        if not self._watching:
+            self._watching = True
             sys.meta_path.insert(0, self)
-            self._seen = any(name in sys.modules for name in self.names())
-        return self._seen
+        if any(name in sys.modules for name in self.names()):
+            return True
+        if self._wary:
+            self._wary -= 1
+            return True
+        return False
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name in self.names():
-            self._seen = True
+            # An import begins, or somebody asks whether the framework is installed. A few long ways will tell which.
+            self._wary = _LONG_WAYS
             for function in list(_armed):
                 disarm(function)
 
 
+_LONG_WAYS: Final = 100
 _watcher: Final = _Watcher()
