@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import pathlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -84,13 +82,3 @@ def device(values: Any, dtype: Any = np.float32) -> DeviceArray:
     made = DeviceArray(np.asarray(values, dtype), stream)
     stream.synchronize()
     return made
-
-
-@contextmanager
-def no_garbage() -> Iterator[None]:
-    """Nothing of the block survives it by way of the cyclic collector."""
-    import gc
-
-    gc.collect()
-    yield
-    gc.collect()
