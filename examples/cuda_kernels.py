@@ -42,14 +42,15 @@ def load_kernels(image: Path | None) -> dict[str, Any]:
 def drop(size: int) -> np.ndarray[Any, Any]:
     """A smooth hill off the middle."""
     y, x = np.mgrid[0:size, 0:size].astype(np.float32) / size
-    hill = np.exp(-150 * ((x - 0.4) ** 2 + (y - 0.3) ** 2)).astype(np.float32)
+    hill: np.ndarray[Any, Any] = np.exp(-150 * ((x - 0.4) ** 2 + (y - 0.3) ** 2)).astype(np.float32)
     hill[[0, -1], :] = hill[:, [0, -1]] = 0
     return hill
 
 
 def numpy_steps(start: np.ndarray[Any, Any], steps: int) -> np.ndarray[Any, Any]:
     """The same steps on the host."""
-    before, now = start.copy(), start.copy()
+    before: np.ndarray[Any, Any] = start.copy()
+    now: np.ndarray[Any, Any] = start.copy()
     for _ in range(steps):
         centre = now[1:-1, 1:-1]
         bend = now[1:-1, :-2] + now[1:-1, 2:] + now[:-2, 1:-1] + now[2:, 1:-1] - np.float32(4) * centre
