@@ -273,6 +273,70 @@ def test_floating_point_errors_as_in_numpy(mode: Any, size: int, capsys: pytest.
     assert (later == 4.0).all()
 
 
+@pytest.mark.parametrize(
+    ("function", "values"),
+    [
+        (np.add, (np.float16(60_000), np.float16(60_000))),
+        (np.multiply, (np.float16(6e-8), np.float16(0.1))),
+        (np.exp, (np.float32(1_000),)),
+        (np.exp, (np.float64(1_000),)),
+        (np.square, (np.float32(3e38),)),
+        (np.power, (1e-300, 4.0)),
+        (np.divide, (np.float16(1), np.float16(0))),
+        (np.sqrt, (np.float32(-1),)),
+    ],
+)
+def test_every_way_of_raising_is_seen(function: Any, values: tuple[Any, ...]) -> None:
+    """Some loops raise in the x87 unit, where overflow and underflow cannot be raised otherwise. The oracle is eager NumPy.
+
+    The work after it is not blamed, nor is the next replay.
+    """
+    inputs = tuple(np.full(64, value) for value in values)
+    with warnings.catch_warnings(record=True) as eager, np.errstate(all="warn"):
+        warnings.simplefilter("always")
+        wanted = function(*inputs)
+    assert len(eager) == 1
+    one, two, out = np.ones(64), np.ones(64), np.zeros(64)
+    nodes = [work_of(function, inputs, np.empty_like(wanted)), work_of(np.add, (one, two), out)]
+    for node in nodes:
+        node.errstate = dict.fromkeys(("divide", "over", "under", "invalid"), "warn")
+    run = native(nodes)
+    with warnings.catch_warnings(record=True) as replayed:
+        warnings.simplefilter("always")
+        run.replay()
+    assert [str(warning.message) for warning in replayed] == [str(warning.message) for warning in eager]
+    for array in inputs:
+        array[:] = 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run.replay()
+
+
+@pytest.mark.parametrize("how", ["log", "call"])
+def test_missing_callback_is_numpys_error(how: Any) -> None:
+    """As eager NumPy, in its own words: these states need a function, or something with a ``write``."""
+    x, zero, out = np.ones(4), np.zeros(4), np.zeros(4)
+    node = work_of(np.divide, (x, zero), out)
+    node.errstate = {"divide": how, "over": "warn", "under": "ignore", "invalid": "warn"}
+    nothing: Any = None
+    with np.errstate(divide=how, call=nothing), pytest.raises(NameError) as eager:
+        np.divide(x, zero)
+    with pytest.raises(NameError) as replayed:
+        native([node]).replay()
+    assert " ".join(str(replayed.value).split()) == " ".join(str(eager.value).split())
+
+
+def test_warning_that_is_an_error_names_its_node() -> None:
+    """A filter may turn the warning into an exception; the note names the node, not the first one beside it."""
+    x, zero, one, two = np.ones(4), np.zeros(4), np.zeros(4), np.zeros(4)
+    run = native([work_of(np.add, (x, 1.0), one), work_of(np.divide, (x, zero), two)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="divide by zero") as caught:
+            run.replay()
+    assert getattr(caught.value, "__notes__", None) == ["raised in node 1 ('divide') of a graph that was replayed"]
+
+
 def test_objects_and_python_functions_go_through_numpy() -> None:
     """What has no loop that may run without the interpreter is NumPy's own call, and its error names the node."""
     function: Any = np.frompyfunc(lambda value: 1 / value, 1, 1)

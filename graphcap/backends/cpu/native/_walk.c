@@ -45,10 +45,32 @@ typedef struct {
 /* Floating-point error bits as NumPy numbers them. */
 enum { FPE_DIVIDE = 1, FPE_OVERFLOW = 2, FPE_UNDERFLOW = 4, FPE_INVALID = 8 };
 
+#if defined(GC_MXCSR) && defined(__GNUC__)
+/*
+ * The x87 status word, whose bits lie as those of MXCSR do. glibc raises overflow and underflow there (feraiseexcept), and
+ * NumPy does so for half precision and single-precision exp.
+ */
+static inline unsigned x87_status(void)
+{
+    unsigned short status;
+    __asm__ __volatile__("fnstsw %0" : "=a"(status));
+    return status & 0x3fu;
+}
+
+static inline void x87_clear(void)
+{
+    __asm__ __volatile__("fnclex");
+}
+#else
+#define x87_status() 0u
+#define x87_clear() ((void)0)
+#endif
+
 static inline void clear_fpe(void)
 {
 #ifdef GC_MXCSR
     _mm_setcsr(_mm_getcsr() & ~0x3fu);
+    if (x87_status()) x87_clear();
 #else
     feclearexcept(FE_ALL_EXCEPT);
 #endif
@@ -57,7 +79,7 @@ static inline void clear_fpe(void)
 static inline unsigned get_fpe(void)
 {
 #ifdef GC_MXCSR
-    unsigned s = _mm_getcsr() & 0x1du; /* invalid 1, divide 4, overflow 8, underflow 16 */
+    unsigned s = (_mm_getcsr() | x87_status()) & 0x1du; /* invalid 1, divide 4, overflow 8, underflow 16 */
     if (s == 0) return 0;
     return (s & 4 ? FPE_DIVIDE : 0) | (s & 8 ? FPE_OVERFLOW : 0) | (s & 16 ? FPE_UNDERFLOW : 0) | (s & 1 ? FPE_INVALID : 0);
 #else
@@ -812,7 +834,7 @@ static PyObject *walk_replay(PyObject *self, PyObject *unused)
 {
     walk *w = (walk *)self;
     (void)unused;
-    for (Py_ssize_t i = 0, n = PyTuple_Size(w->gates); i < n; i++) {
+    for (Py_ssize_t i = 0, n = w->gates == NULL ? 0 : PyTuple_Size(w->gates); i < n; i++) {
         if (PyList_Size(PyTuple_GetItem(w->gates, i))) {
             PyObject *result = PyObject_CallNoArgs(w->slow);
             if (result == NULL) return NULL;
@@ -829,6 +851,10 @@ static PyObject *walk_replay(PyObject *self, PyObject *unused)
         wait_a_little();
         Py_END_ALLOW_THREADS
         if (PyErr_CheckSignals() < 0) return NULL;
+    }
+    if (w->items == NULL) { /* cleared by the garbage collector, and called by what dies with it */
+        PyErr_SetString(PyExc_RuntimeError, "the graph was already torn down by the garbage collector");
+        return NULL;
     }
     w->busy = 1;
     w->owner = PyThread_get_thread_ident();

@@ -125,11 +125,13 @@ class _Reports:
             raise reentered()
         work = self._nodes[node]
         state: Mapping[str, Any] = DEFAULT_ERRORS if work.errstate is None else work.errstate
-        for name, bit in _BITS.items():
-            if bits & bit:
-                _tell(
-                    f"{_WORDS[bit]} encountered in {work.name}", state[name], _WORDS[bit], bit, state.get("call"), node
-                )
+        try:
+            for name, bit in _BITS.items():
+                if bits & bit:
+                    _tell(work.name, state[name], _WORDS[bit], bit, state.get("call"))
+        except Exception as error:  # also a warning that a filter turns into one, and what a callback raises
+            error.graphcap_node = node  # type: ignore[attr-defined]  # read by failed, which names the node
+            raise
 
     def failed(self, item: int, error: BaseException | None) -> None:
         node = getattr(error, "graphcap_node", self._first_nodes[item])
@@ -137,20 +139,21 @@ class _Reports:
             note_failure(error, node, self._nodes[node].name)
 
 
-def _tell(text: str, how: str, kind: str, bit: int, call: Any, node: int) -> None:
+def _tell(name: str, how: str, kind: str, bit: int, call: Any) -> None:
+    text = f"{kind} encountered in {name}"
     if how == "warn":
         warnings.warn(text, RuntimeWarning, stacklevel=3)
     elif how == "raise":
-        error = FloatingPointError(text)
-        error.graphcap_node = node  # type: ignore[attr-defined]  # read by failed, which names the node
-        raise error
+        raise FloatingPointError(text)
     elif how == "call":
         if call is None:
-            raise NameError("floating point callback specified, but no function found")
+            raise NameError(f"python callback specified for {kind} (in {name}) but no function found.")
         call(kind, bit)
     elif how == "print":
         print(f"Warning: {text}")
     elif how == "log":
+        if call is None:
+            raise NameError(f"log specified for {kind} (in {name}) but no object with write method found.")
         call.write(f"Warning: {text}\n")
 
 
