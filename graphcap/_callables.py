@@ -103,7 +103,7 @@ class GraphedCallable:
                 key = flatten(backend, (args, kwargs), leaves)
                 found = self._graphs.get(key) or self._capture(key, args, kwargs, leaves)
                 values = [leaf.value for leaf in leaves]
-                if not kwargs and len(values) == len(args):
+                if not kwargs and all(len(leaf.place) == 2 for leaf in leaves) and len(leaves) == len(args):
                     self._quick[tuple(map(self._array_key, args))] = found
             if len(self._graphs) > 1:
                 self._graphs.move_to_end(found.key)

@@ -37,6 +37,15 @@ def test_equals_the_function_with_alternating_shapes() -> None:
     assert graphed.captures == 5
 
 
+def test_nests_of_as_many_arrays_as_arguments() -> None:
+    """Two arrays in one argument and a number in the other are not two array arguments; each number is another kind."""
+    graphed = graphcap.make_graphed_callable(lambda pair, factor: pair[0] * factor + pair[1], device="cpu")
+    for left, right, factor in ((1.0, 2.0, 3.0), (4.0, 5.0, 6.0), (7.0, 8.0, 3.0), (9.0, 1.0, 6.0)):
+        pair = (np.full(4, left), np.full(4, right))
+        assert np.array_equal(graphed(pair, factor), pair[0] * factor + pair[1])
+    assert graphed.captures == 2
+
+
 def test_does_not_grow() -> None:
     """Bytes handed out stay the same over many calls of alternating kinds."""
     graphed = graphcap.make_graphed_callable(chain, device="cpu")
