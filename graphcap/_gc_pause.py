@@ -11,7 +11,8 @@ import threading
 
 __all__ = ["GCPause"]
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""Re-entrant: a collection that runs while it is held may drop a graph, whose finalizer gives up a pause."""
 _open = 0
 _was_enabled = False
 

@@ -72,3 +72,28 @@ def test_threads() -> None:
     for thread in threads:
         thread.join()
     assert seen == [False] * 8
+
+
+def test_graph_collected_while_a_pause_ends() -> None:
+    """A collection may run as soon as the collector is on again, and its finalizers give up pauses of their own."""
+
+    class Enabling:
+        isenabled = staticmethod(gc.isenabled)
+        disable = staticmethod(gc.disable)
+
+        @staticmethod
+        def enable() -> None:
+            gc.enable()
+            GCPause().end()  # what the finalizer of a graph does
+
+    def end() -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_gc_pause, "gc", Enabling)
+            pause = GCPause()
+            pause.begin()
+            pause.end()
+
+    thread = threading.Thread(target=end, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
