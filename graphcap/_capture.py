@@ -10,6 +10,7 @@ from graphcap._device import guard, resolve
 from graphcap._graph import Graph
 from graphcap.backends import streams
 from graphcap.backends.streams import Stream
+from graphcap.errors import add_note
 from graphcap.interface import GraphCaptureMode
 
 __all__ = ["capture"]
@@ -30,7 +31,8 @@ def capture(
     """Capture the body's work on a side stream of its own; the graph keeps its template, so it can be inspected.
 
     Order: the side stream waits for the work of the current stream; `warmup` runs on it, eagerly; the arrays in `preserve`
-    get their earlier contents back; the body is captured; afterwards the current stream waits for the side stream.
+    get their earlier contents back; the body is captured; afterwards, also when something raised, the current stream waits
+    for the side stream.
 
     Parameters
     ----------
@@ -78,14 +80,23 @@ def capture(
             side = found.backend.create_stream(index, blocking=strict)
         else:
             side = Stream.wrap(stream, f"{found.backend.name.lower()}:{index}")
-        with side:
+        try:
+            with side:
+                if side != outer:
+                    side.wait(outer)
+                if warmup is not None:
+                    with side.preserved(preserve):
+                        for _ in range(warmup_count):
+                            warmup()
+                with graph:
+                    yield graph
+        except BaseException as error:
+            # The warm-up's work and what `preserve` restores may still run: whoever catches this must come after them.
             if side != outer:
-                side.wait(outer)
-            if warmup is not None:
-                with side.preserved(preserve):
-                    for _ in range(warmup_count):
-                        warmup()
-            with graph:
-                yield graph
+                try:
+                    outer.wait(side)
+                except Exception as second:
+                    add_note(error, f"then letting {outer!r} wait for the side stream failed too: {second}")
+            raise
         if side != outer:
             outer.wait(side)

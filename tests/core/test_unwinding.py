@@ -16,6 +16,7 @@ from graphcap.backends import base
 from graphcap.backends.cpu import captures
 from graphcap.backends.cpu.graph import CPUGraphImpl
 from graphcap.backends.cpu.source import HostSegments
+from graphcap.backends.cpu.stream import CPUStream
 
 
 class Boom(Exception):
@@ -339,3 +340,40 @@ def test_graph_dropped_inside_an_allocation(monkeypatch: pytest.MonkeyPatch) -> 
     with stream, graph:
         stream.fill(np.zeros(4), 1.0)
     graph.replay(stream)
+
+
+@pytest.mark.parametrize("where", ["body", "warmup"])
+def test_order_after_an_error_in_capture(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current stream waits for the side stream, whose warm-up and restoring of arrays may still run."""
+    waits: list[tuple[Any, Any]] = []
+    wait = CPUStream.wait
+
+    def spy(self: CPUStream, event: Any, **options: Any) -> None:
+        waits.append((self, event))
+        wait(self, event, **options)
+
+    def fail(place: str) -> None:
+        if place == where:
+            raise Boom(place)
+
+    monkeypatch.setattr(CPUStream, "wait", spy)
+    outer, side = _stream(), _stream()
+    with pytest.raises(Boom), outer, graphcap.capture("cpu", stream=side, warmup=lambda: fail("warmup")):
+        fail("body")
+    assert waits == [(side, outer), (outer, side)]
+
+
+def test_failing_wait_after_an_error_in_capture_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rule 5: the user's exception passes."""
+    outer, side = _stream(), _stream()
+    wait = CPUStream.wait
+
+    def fail(self: CPUStream, event: Any, **options: Any) -> None:
+        if self is outer:
+            raise OSError("the device is gone")
+        wait(self, event, **options)
+
+    monkeypatch.setattr(CPUStream, "wait", fail)
+    with pytest.raises(Boom) as caught, outer, graphcap.capture("cpu", stream=side):
+        raise Boom
+    assert any("the device is gone" in note for note in _notes(caught.value))
