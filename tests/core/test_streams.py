@@ -10,6 +10,7 @@ import pytest
 
 import graphcap
 from graphcap.backends.cpu import cpu_backend
+from graphcap.backends.cpu.stream import HostErrors
 from graphcap.interface import CaptureStatus
 
 
@@ -224,3 +225,36 @@ def test_event_of_a_capture_that_is_over() -> None:
     assert not again.is_captured
     other.wait(again)
     assert again.query()
+
+
+def test_host_errors_asked_for_by_two_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kept exception is raised once; who comes second finds nothing."""
+    errors = HostErrors()
+    errors.run("fails", lambda: 1 / 0, ())
+
+    class Late:
+        """A lock for which another thread was first."""
+
+        def __enter__(self) -> None:
+            errors.kept.clear()
+
+        def __exit__(self, *exc: object) -> None:
+            pass
+
+    monkeypatch.setattr(errors, "_lock", Late())
+    errors.raise_first()
+
+
+def test_work_on_its_way_when_another_thread_ends_the_capture() -> None:
+    """Such work came after the capture: it runs at once, and the ended graph does not grow."""
+    graph, stream, fork = graphcap.Graph("cpu", keep_graph=True), _stream(), _stream()
+    x = np.zeros(4)
+    with stream, graph:
+        fork.wait(stream)
+        fork.fill(x, 1.0)
+        stream.wait(fork)
+        capture: Any = fork.capture  # type: ignore[attr-defined]  # the CPU's streams have one
+    assert not capture.add(fork, None)
+    fork.fill(x, 5.0)
+    assert (x == 5.0).all()
+    assert len(graph.topology().nodes) == 1

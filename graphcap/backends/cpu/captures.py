@@ -112,14 +112,23 @@ class Capture:
 
     # -- recording -----------------------------------------------------------------------------------------------
 
-    def add(self, stream: CPUStream, work: Work) -> None:
-        """Record `work` after the stream's frontier."""
+    def add(self, stream: CPUStream, work: Work) -> bool:
+        """Record `work` after the stream's frontier; false if the stream is no part of the capture any more.
+
+        Raises
+        ------
+        CaptureInvalidatedError
+            The capture is broken.
+        """
         with lock:
+            if stream.capture is not self:
+                return False  # another thread ended the capture while this one was on its way here
             self.check_valid(work.name)
             node = len(self.nodes)
             self.nodes.append(work)
             self.dependencies.append(stream.frontier)
             stream.frontier = (node,)
+        return True
 
     def check_valid(self, asked: str) -> None:
         """Raise if the capture is invalidated, with the first cause chained (rule 4)."""

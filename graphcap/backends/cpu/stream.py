@@ -49,8 +49,11 @@ class HostErrors:
         if not self.kept:
             return
         with self._lock:
-            first, *rest = self.kept
+            kept = self.kept.copy()
             self.kept.clear()
+        if not kept:
+            return  # another thread took them
+        first, *rest = kept
         for error in rest:
             add_note(first, f"a later host call failed too: {error!r}")
         raise first
@@ -146,13 +149,15 @@ class CPUStream(Stream):
         if external:
             self._need_capture("record", external)
             self.submit(Work(NodeKind.EVENT_RECORD, "event_record", own.mark))
-        elif self.capture is None:
-            self.check_eager("Stream.record()")
-            own.mark()
         else:
             with captures.lock:
-                self.capture.check_valid("Stream.record()")
-                own.recorded, own.capture, own.frontier = True, self.capture, self.frontier
+                capture = self.capture  # another thread may end it: E-13
+                if capture is None:
+                    self.check_eager("Stream.record()")
+                    own.mark()
+                else:
+                    capture.check_valid("Stream.record()")
+                    own.recorded, own.capture, own.frontier = True, capture, self.frontier
         return own
 
     def wait(self, event: Event | Stream, *, external: bool = False) -> None:
@@ -184,8 +189,8 @@ class CPUStream(Stream):
         CaptureForbiddenError
             The stream is the default stream and a blocking stream captures.
         """
-        if self.capture is not None:
-            self.capture.add(self, work)
+        capture = self.capture
+        if capture is not None and capture.add(self, work):
             return
         self.check_eager(work.name)
         work.call()
