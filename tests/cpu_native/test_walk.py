@@ -390,3 +390,28 @@ def test_runs_are_native_at_all() -> None:
     for array in (small, large):
         plan = executable._plan([work_of(np.add, (array, 1.0), array), work_of(np.multiply, (array, 2.0), array)])
         assert [type(run) for run in plan] in ([strips.SerialRun], [strips.StripRun])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [10, 100_000])
+def test_assignments_are_native_copies(dtype: str, size: int) -> None:
+    """``a[...] = b`` and ``a[...] = 3`` as the array namespace records them: with a casting, which equal dtypes do not need."""
+    source, target, strided = (
+        (np.arange(size) % 100).astype(dtype),
+        np.zeros(size, dtype),
+        np.zeros(2 * size, dtype)[::2],
+    )
+    constant = np.ones((), dtype)
+    nodes = [copy_of(target, source), copy_of(strided, constant)]
+    for node in nodes:
+        node.kwargs = {"casting": "unsafe"}
+    plan = executable._plan(nodes)
+    assert sum(len(run.nodes()) for run in plan if not isinstance(run, int)) == 2
+    native(nodes).replay()
+    assert target.tobytes() == source.tobytes()
+    assert strided.tobytes() == np.ones(size, dtype).tobytes()
+    constant[...] = 0
+    native([copy_of(target, constant)]).replay()
+    assert target.tobytes() == np.zeros(size, dtype).tobytes()
+    other = np.zeros(size, "f8" if dtype != "f8" else "f4")
+    assert executable._plan([copy_of(other, source)]) == [0], "a cast stays NumPy's own call"

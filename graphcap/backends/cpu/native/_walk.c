@@ -162,6 +162,12 @@ static void copy_row(const operand *from, char *src, const operand *to, char *ds
     }
     index_t si = from->inner, di = to->inner;
 #define COPY(type)                                                                     \
+    if (si == 0 && di == sizeof(type)) { /* a fill; the operands are disjoint */       \
+        type one;                                                                      \
+        memcpy(&one, src, sizeof one);                                                 \
+        for (index_t i = 0; i < n; i++) memcpy(dst + i * (index_t)sizeof(type), &one, sizeof one); \
+        return;                                                                        \
+    }                                                                                  \
     for (index_t i = 0; i < n; i++, src += si, dst += di) {                            \
         type value;                                                                    \
         memcpy(&value, src, sizeof value);                                             \

@@ -126,7 +126,7 @@ def recognise(node: int, work: Work) -> Loop | None:
     function = work.function
     if isinstance(function, np.ufunc):
         return _ufunc(node, function, work)
-    if function is np.copyto and len(work.args) == 2 and not work.kwargs:
+    if function is np.copyto and len(work.args) == 2 and work.kwargs.keys() <= {"casting"}:  # dtypes are equal anyway
         return _copy(node, *work.args)
     return None
 
