@@ -258,3 +258,24 @@ def test_work_on_its_way_when_another_thread_ends_the_capture() -> None:
     fork.fill(x, 5.0)
     assert (x == 5.0).all()
     assert len(graph.topology().nodes) == 1
+
+
+@pytest.mark.parametrize("replay", ["native", "python"])
+@pytest.mark.parametrize("how", ["launch", "host_call"])
+def test_error_state_belongs_to_the_node(how: str, replay: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A callable is replayed under the ``numpy.errstate`` of its capture, as a recorded NumPy call is."""
+    monkeypatch.setenv("GRAPHCAP_CPU_REPLAY", replay)
+    graph, stream, zero = graphcap.Graph("cpu"), _stream(), np.zeros(3)
+    seen: list[str] = []
+
+    def kernel(x: Any) -> None:
+        seen.append(np.geterr()["divide"])
+        np.divide(1.0, x)
+
+    with stream, graph, np.errstate(divide="raise"):
+        getattr(stream, how)(kernel, zero)
+    with stream, pytest.raises(FloatingPointError), np.errstate(all="ignore"):
+        graph.replay()
+        stream.synchronize()
+    assert seen == ["raise"]
+    assert np.geterr()["divide"] == "warn"

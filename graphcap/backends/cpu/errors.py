@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
+
+import numpy as np
 
 from graphcap.errors import GraphStateError, add_note
 
-__all__ = ["DEFAULT_ERRORS", "note_failure", "reentered"]
+__all__ = ["DEFAULT_ERRORS", "note_failure", "reentered", "under_present_state"]
 
 DEFAULT_ERRORS: Final[Mapping[str, Any]] = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 """NumPy's own default: in force for every node that was not captured under another error state."""
+
+
+def under_present_state(call: Callable[[], Any]) -> tuple[Callable[[], Any], Mapping[str, Any] | None]:
+    """`call` under the error state in force now, whatever is in force when it is made; and that state.
+
+    The state is ``None``, and `call` comes back as it is, for NumPy's default, which every replay puts in force.
+    """
+    state = np.geterr()
+    if state == DEFAULT_ERRORS:
+        return call, None
+    errors = {**state, "call": np.geterrcall()}
+    return partial(_under, errors, call), errors
+
+
+def _under(errors: Mapping[str, Any], call: Callable[[], Any]) -> None:
+    with np.errstate(**errors):
+        call()
 
 
 def note_failure(error: BaseException, node: int, name: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from graphcap.backends.cpu import captures
+from graphcap.backends.cpu.errors import under_present_state
 from graphcap.backends.cpu.memory_view import plain, writable
 from graphcap.backends.cpu.work import Work
 from graphcap.backends.streams import Event, Stream
@@ -236,30 +237,40 @@ class CPUStream(Stream):
 
     def host_call(self, fn: Callable[..., Any], *args: Any) -> None:
         name = _name(fn)
-        self.submit(Work(NodeKind.HOST, name, partial(self.backend.host_errors.run, name, fn, args)))
+        call: Callable[[], Any] = partial(self.backend.host_errors.run, name, fn, args)
+        errors = None
+        if self.capture is not None:
+            call, errors = under_present_state(call)
+        self.submit(Work(NodeKind.HOST, name, call, errstate=errors))
 
     def launch(self, kernel: Callable[..., Any], *args: Any, **options: Any) -> None:
         """Call ``kernel(*args, **options)`` as one kernel node: any Python callable.
 
         Arrays of ``array_namespace("cpu")`` and buffers arrive as plain ``numpy.ndarray`` views of the same memory, so
         that all of NumPy works inside. The return value is dropped: write results into an argument. An exception passes
-        to the caller of this method or, when replayed, of ``replay``.
+        to the caller of this method or, when replayed, of ``replay``. NumPy's floating-point error state (``numpy.errstate``) at
+        the launch is in force at every replay of it.
         """
         if not callable(kernel):
             raise TypeError(f"launch(): the kernel must be callable, not {type(kernel).__name__}.")
         given = tuple(plain(arg, "launch() argument", others=True) for arg in args)
         named = {key: plain(arg, "launch() argument", others=True) for key, arg in options.items()}
         views = tuple(arg for arg in (*given, *named.values()) if isinstance(arg, np.ndarray))
+        call: Callable[[], Any] = partial(kernel, *given, **named)
+        errors = None
+        if self.capture is not None:
+            call, errors = under_present_state(call)
         self.submit(
             Work(
                 NodeKind.KERNEL,
                 _name(kernel),
-                partial(kernel, *given, **named),
+                call,
                 reads=views,
                 writes=tuple(view for view in views if view.flags.writeable),
                 function=kernel,
                 args=given,
                 kwargs=named,
+                errstate=errors,
             )
         )
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final, NoReturn
-
-import numpy as np
 
 from graphcap.backends.cpu.array._memory import current
 from graphcap.backends.cpu.captures import open_captures
+from graphcap.backends.cpu.errors import under_present_state
 from graphcap.backends.cpu.stream import CPUStream
 from graphcap.backends.cpu.work import Work
 from graphcap.errors import CaptureForbiddenError
@@ -18,8 +16,6 @@ from graphcap.topology import NodeKind
 __all__ = ["LAUNCH", "capturing_stream", "check_readable", "record", "refuse"]
 
 LAUNCH: Final = "Wrap it in stream.launch(function, *arrays), or call it before or after the capture."
-
-_DEFAULT_ERRORS: Final = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 
 
 def capturing_stream(call: str) -> CPUStream | None:
@@ -83,12 +79,7 @@ def record(
     `call` does what ``function(*args, **kwargs)`` does. Where the error state is not NumPy's default it becomes part of the
     call, and of the node for a replay that takes the call apart (``Work.errstate``).
     """
-    errors: Mapping[str, Any] | None = np.geterr()
-    if errors == _DEFAULT_ERRORS:
-        errors = None
-    else:
-        errors = {**np.geterr(), "call": np.geterrcall()}
-        call = partial(_under, errors, call)
+    call, errors = under_present_state(call)
     stream.submit(
         Work(
             kind,
@@ -103,8 +94,3 @@ def record(
             errstate=errors,
         )
     )
-
-
-def _under(errors: Mapping[str, Any], call: Callable[[], Any]) -> None:
-    with np.errstate(**errors):
-        call()
