@@ -9,6 +9,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 HELPERS = {"__init__", "__main__", "timing"}
+ARGUMENTS = {"cuda_replay": [] if Path("/dev/nvidiactl").exists() else ["--emulated"]}
+WITHOUT_JSON = {"dot"}
 
 
 def main() -> int:
@@ -16,11 +18,17 @@ def main() -> int:
     names = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in HELPERS)
     parser = argparse.ArgumentParser(description=(__doc__ or "").split(":")[0])
     parser.add_argument("names", nargs="*", choices=[[], *names], help=f"default: all of {', '.join(names)}")
+    parser.add_argument("--json", type=Path, metavar="FOLDER", help="also write the figures here, a file each")
     options = parser.parse_args()
+    if options.json is not None:
+        options.json.mkdir(parents=True, exist_ok=True)
     failed = []
     for name in options.names or names:
         print(f"\n== {name}", flush=True)
-        if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], cwd=HERE.parent).returncode:
+        command = [sys.executable, "-m", f"benchmarks.{name}", *ARGUMENTS.get(name, [])]
+        if options.json is not None and name not in WITHOUT_JSON:
+            command += ["--json", str(options.json.resolve() / f"{name}.json")]
+        if subprocess.run(command, cwd=HERE.parent).returncode:
             failed.append(name)
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)

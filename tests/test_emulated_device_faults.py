@@ -89,6 +89,28 @@ def test_counts_follow_what_is_alive(board: Board) -> None:
     assert control.counts() == before
 
 
+def test_frees_in_flight_come_back_before_a_refusal(board: Board) -> None:
+    """Memory whose free was submitted and has not run yet is waited for; memory that is in use is not."""
+    stream = board.stream()
+    control.memory_limit(_used() + (3 << 20))
+    try:
+        for _ in range(50):
+            pointer = ok(cu.cuMemAllocAsync(1 << 20, stream))
+            ok(cu.cuMemFreeAsync(pointer, stream))
+        held = [ok(cu.cuMemAllocAsync(1 << 20, stream)) for _ in range(3)]
+        assert code(cu.cuMemAllocAsync(1 << 20, stream)) == int(cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY)
+        for pointer in held:
+            ok(cu.cuMemFreeAsync(pointer, stream))
+        ok(cu.cuStreamSynchronize(stream))
+    finally:
+        control.memory_limit(0)
+
+
+def _used() -> int:
+    free, total = ok(cu.cuMemGetInfo())
+    return int(total) - int(free)
+
+
 def test_the_memory_limit(board: Board) -> None:
     free, total = ok(cu.cuMemGetInfo())
     used = total - free

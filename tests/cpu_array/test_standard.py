@@ -350,7 +350,7 @@ def test_array_api_compat_and_extra_accept_the_arrays() -> None:
 
 SCIPY = """
 import json, numpy as np, graphcap
-import scipy.stats, scipy.special, scipy.fft, scipy.signal, scipy.cluster.vq
+import scipy, scipy.stats, scipy.special, scipy.fft, scipy.signal, scipy.cluster.vq
 xp = graphcap.array_namespace("cpu")
 data = np.random.default_rng(0).normal(size=(6, 5))
 other = np.random.default_rng(1).normal(size=(6, 5))
@@ -373,8 +373,11 @@ calls = {
     "cluster.vq.whiten": lambda m, x, y: scipy.cluster.vq.whiten(x),
     "signal.detrend": lambda m, x, y: scipy.signal.detrend(x),
 }
+newer = {"special.softmax", "signal.detrend"}  # of SciPy 1.16 and later
 results = {}
 for name, call in calls.items():
+    if name in newer and tuple(map(int, scipy.__version__.split(".")[:2])) < (1, 16):
+        continue
     want = np.asarray(call(np, data, other))
     try:
         found = call(xp, a, b)

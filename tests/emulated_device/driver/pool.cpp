@@ -126,6 +126,16 @@ CUresult allocate(Stream& stream, Pool& pool, size_t bytes, CUdeviceptr* out) {
     return CUDA_SUCCESS;
 }
 
+// Memory whose free was submitted but has not run yet comes back by waiting, which is what is done before a refusal.
+CUresult allocate_or_wait(Lock& lock, Stream& given, Pool& pool_given, size_t bytes, CUdeviceptr* out) {
+    const Ref<Stream> stream(&given);  // both may lose their handles while the lock is open
+    const Ref<Pool> pool(&pool_given);
+    const CUresult first = allocate(*stream, *pool, bytes, out);
+    if (first != CUDA_ERROR_OUT_OF_MEMORY || stream->capture || !scheduler::unfinished()) return first;
+    scheduler::wait_idle(lock, *stream->context);
+    return allocate(*stream, *pool, bytes, out);
+}
+
 CUresult attribute(Pool& pool, CUmemPool_attribute name, void* value, bool write) {
     auto flag = [&](int& field) {
         if (write)
@@ -289,7 +299,7 @@ CALL(cuMemPoolExportPointer, context, nullptr) {
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr* out, size_t bytes, CUstream handle) CALL(cuMemAllocAsync, context, handle) {
     Stream* stream;
     if (const CUresult error = resolve_stream(handle, stream)) return error;
-    return allocate(*stream, *stream->context->device->current_pool, bytes, out);
+    return allocate_or_wait(lock, *stream, *stream->context->device->current_pool, bytes, out);
 } END_CALL
 
 CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr* out, size_t bytes, CUmemoryPool pool_handle, CUstream handle)
@@ -298,7 +308,7 @@ CALL(cuMemAllocFromPoolAsync, context, handle) {
     if (const CUresult error = resolve_stream(handle, stream)) return error;
     Pool* pool = find(pool_handle);
     if (!pool) return CUDA_ERROR_INVALID_VALUE;
-    return allocate(*stream, *pool, bytes, out);
+    return allocate_or_wait(lock, *stream, *pool, bytes, out);
 } END_CALL
 
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) CALL(cuMemFreeAsync, release, handle) {
