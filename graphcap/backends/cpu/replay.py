@@ -5,7 +5,9 @@ This is the plain Python replay: the fallback where the native one was not built
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,6 +39,7 @@ class PythonExecutable:
         self._check = check
         self._lock = threading.Lock()
         self._owner = 0
+        _living.add(self)
 
     def replay(self) -> None:
         """Run all nodes. One executable never overlaps itself (S-D38).
@@ -64,3 +67,20 @@ class PythonExecutable:
                 raise
             finally:
                 self._owner = 0
+
+    def forget_other_threads(self) -> None:
+        """In a forked child: a replay that another thread was at will never end here."""
+        if self._lock.locked() and self._owner != threading.get_ident():
+            self._lock, self._owner = threading.Lock(), 0
+
+
+_living: weakref.WeakSet[PythonExecutable] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for executable in list(_living):
+        executable.forget_other_threads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -141,6 +141,7 @@ OTHER_VERSIONS: Final[dict[str, str]] = {
     "strings.partition": "from 2.1",
     "strings.rpartition": "from 2.1",
     "strings.slice": "from 2.3",
+    "polynomial.polynomial.polyvalnd": "from 2.5",
     "in1d": "to 2.3",
     "trapz": "to 2.3",
     "chararray": "to 2.3",
@@ -234,6 +235,8 @@ def method_names() -> Iterator[str]:
     """The methods and attributes of ``numpy.ndarray``, with the special methods that it defines itself."""
     for name in sorted(dir(np.ndarray)):
         found = getattr(np.ndarray, name, None)
+        if name.startswith("_") and not name.startswith("__"):
+            continue  # NumPy's own: from 2.5 there are some
         if not name.startswith("_") or (
             name not in _OBJECT and name not in ("__doc__", "__new__", "__init__") and callable_or_data(found)
         ):

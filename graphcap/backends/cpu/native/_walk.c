@@ -383,8 +383,13 @@ static void *worker(void *unused)
     return NULL;
 }
 
+/* How often this process was forked off, and the one thread that came along. */
+static unsigned long forks, survivor;
+
 static void after_fork_in_child(void)
 {
+    forks++;
+    survivor = (unsigned long)pthread_self(); /* as PyThread_get_thread_ident has it */
     /* Threads do not survive a fork: start afresh. */
     pthread_mutex_init(&pool.lock, NULL);
     pthread_mutex_init(&pool.one_job, NULL);
@@ -615,6 +620,7 @@ typedef struct {
     PyObject *failed;      /* failed(item): adds a note to the exception that is being raised */
     PyTypeObject *block_type;
     int busy;            /* guarded by the GIL */
+    unsigned long forks; /* when it became busy */
     unsigned long owner;
     int threads;
 } walk;
@@ -848,6 +854,9 @@ static PyObject *walk_replay(PyObject *self, PyObject *unused)
             break;
         }
     }
+#ifdef GC_THREADS
+    if (w->busy && w->forks != forks && w->owner != survivor) w->busy = 0; /* that thread did not survive the fork */
+#endif
     while (w->busy) {
         /* Another thread replays this walk and let the GIL go. Rare, so waiting is plain. */
         if (w->owner == PyThread_get_thread_ident()) {
@@ -864,6 +873,9 @@ static PyObject *walk_replay(PyObject *self, PyObject *unused)
     }
     w->busy = 1;
     w->owner = PyThread_get_thread_ident();
+#ifdef GC_THREADS
+    w->forks = forks;
+#endif
     PyObject *items = Py_NewRef(w->items), *keep = Py_NewRef(self);
     Py_ssize_t count = PyTuple_Size(items), i = 0;
     int rc = 0;
