@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
 from graphcap.backends.base import Backend, BackendStatus
-from graphcap.errors import BackendNotFoundError, BackendUnavailableError, UnsupportedError
+from graphcap.errors import BackendNotFoundError, BackendUnavailableError, GraphcapWarning, UnsupportedError
 from graphcap.interface import DeviceType, GraphImplArgs, GraphImplInterface
 
 __all__ = [
@@ -220,5 +221,12 @@ def _found_entry_points() -> dict[str, importlib.metadata.EntryPoint]:
     global _entry_points  # read once: the set of installed distributions does not change under a running process
     if _entry_points is None:
         found = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
-        _entry_points = {str(DeviceType(point.name)): point for point in found}
+        _entry_points, wrong = {}, []
+        for point in found:
+            try:
+                _entry_points[str(DeviceType(point.name))] = point
+            except ValueError as error:
+                wrong.append(f"the entry point {point.name!r} ({point.value}) is passed over: {error}")
+        for text in wrong:  # one distribution's mistake must not take the other backends away
+            warnings.warn(text, GraphcapWarning, stacklevel=3)
     return _entry_points

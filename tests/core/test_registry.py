@@ -166,6 +166,19 @@ def test_broken_entry_points(entry_points: Any, monkeypatch: pytest.MonkeyPatch)
         assert name.upper() not in graphcap.available_backends()
 
 
+def test_entry_point_whose_name_is_no_device_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One distribution's mistake is told, and takes no other backend away."""
+    points = [
+        importlib.metadata.EntryPoint(name, "graphcap.backends.cpu:CPUGraphImpl", registry.ENTRY_POINT_GROUP)
+        for name in ("my-npu", "far")
+    ]
+    monkeypatch.setattr(registry, "_entry_points", None)
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
+    with pytest.warns(graphcap.GraphcapWarning, match="'my-npu'"):
+        assert graphcap.known_backends() == ["CUDA", "XPU", "CPU", "FAR"]
+    assert graphcap.has_graph_impl("far")
+
+
 def test_registration_comes_before_entry_points(entry_points: Any) -> None:
     """registry: explicit registrations first; a name of an entry point is taken."""
     entry_points(both="graphcap_not_installed:Impl")
