@@ -273,7 +273,7 @@ class CUDABackend(Backend):
         try:
             return importlib.import_module("cupy")
         except Exception as error:  # CuPy fails in many ways where its own libraries are missing
-            cure = "pip install graphcap-core[cupy13] (or [cupy12] for a driver of CUDA 12)."
+            cure = "pip install cupy-cuda13x (cupy-cuda12x for a driver of CUDA 12)."
             raise UnsupportedError(self.name, "array_namespace()", "array_namespace", cure) from error
 
     # -- the end -------------------------------------------------------------------------------------------------
