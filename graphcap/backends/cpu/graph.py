@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +17,8 @@ from graphcap.backends.cpu.replay import PythonExecutable
 from graphcap.backends.cpu.stream import CPUStream
 from graphcap.backends.graph_impl import GraphImpl
 from graphcap.backends.streams import Stream, current_stream
-from graphcap.interface import GraphCaptureMode
+from graphcap.interface import GraphCaptureMode, MempoolId
+from graphcap.memory import CachingAllocator
 
 if TYPE_CHECKING:
     from graphcap.topology import GraphTopology
@@ -90,6 +92,27 @@ class CPUGraphImpl(GraphImpl):
         self.__dict__.pop("replay", None)
         self._executable = None
 
+    def _forget(self) -> None:
+        """As for all backends; but a replay under way (on another thread, or that of a node which asks for this) keeps the
+        memory and the owners until it is over (rule 12).
+        """
+        in_use = None if self._executable is None else self._executable.in_use
+        if in_use is None:
+            super()._forget()
+            return
+        pool, self._pool = self._pool, None
+        nested, self._nested_pools = self._nested_pools, ()
+        owned, self._owned = self._owned, []
+        kept = _Kept(self._backend.allocator(0), nested if pool is None else (pool, *nested), owned)
+        try:
+            super()._forget()
+        finally:
+            last_user = in_use()
+            if last_user is None:
+                kept.release()
+            else:
+                weakref.finalize(last_user, kept.release).atexit = False
+
     def _topology(self) -> GraphTopology:
         assert self._template is not None, "only called while a template is live"
         return describe(self._template)
@@ -99,6 +122,21 @@ class CPUGraphImpl(GraphImpl):
 
         text = dot.write(self._topology())
         _write_whole(path, text.encode())
+
+
+class _Kept:
+    """Pool uses and owners of a graph that was reset, until :meth:`release`."""
+
+    def __init__(self, allocator: CachingAllocator, pools: tuple[MempoolId, ...], owned: list[object]) -> None:
+        self._allocator = allocator
+        self._pools = pools
+        self._owned = owned
+
+    def release(self) -> None:
+        """Give all back. May come from a finalizer."""
+        self._owned.clear()
+        for pool in self._pools:
+            self._allocator.release_pool(pool)
 
 
 def _write_whole(path: str, data: bytes) -> None:

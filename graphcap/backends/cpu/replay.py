@@ -30,6 +30,11 @@ class PythonExecutable:
         The recorded work.
     gates, check
         `check` is called before a replay if one of the lists is not empty; it raises if the replay may not go on.
+
+    Attributes
+    ----------
+    in_use
+        Dead once nobody can be replaying any more: a replay under way owns what it refers to.
     """
 
     def __init__(self, nodes: Sequence[Work], gates: tuple[list[Any], ...], check: Callable[[], None]) -> None:
@@ -39,6 +44,7 @@ class PythonExecutable:
         self._check = check
         self._lock = threading.Lock()
         self._owner = 0
+        self.in_use: weakref.ref[object] = weakref.ref(self)
         _living.add(self)
 
     def replay(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -48,6 +49,8 @@ class NativeExecutable:
     ----------
     replay
         Replays once. A function of the extension, so that nothing stands between the caller and the walk.
+    in_use
+        Dead once nobody can be replaying any more: the walk, also one under way on another thread, owns what it refers to.
     touched
         Address ranges of the capture's own memory that a replay touches; intermediates in scratch memory are not in it.
     """
@@ -85,6 +88,7 @@ class NativeExecutable:
                 items.append(blocks[0] if len(blocks) == 1 else tuple(blocks))
                 first_nodes.append(first.nodes()[0])
         reports = _Reports(nodes, first_nodes)
+        self.in_use: weakref.ref[object] = weakref.ref(reports)
         self._walk = walk.Walk(tuple(items), reports.floating_point, gates, check, reports.failed, threads)
         calls_numpy = any(callable(item) for item in items)
         self.replay: Callable[[], None] = _guarded(self._walk.replay) if calls_numpy else self._walk.replay
