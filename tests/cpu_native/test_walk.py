@@ -6,6 +6,8 @@ The oracle is the same list of calls made one after the other by NumPy.
 from __future__ import annotations
 
 import contextlib
+import platform
+import sys
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -382,6 +384,40 @@ def test_thread_count_is_checked(text: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("GRAPHCAP_CPU_THREADS", text)
     with pytest.raises(ValueError, match="GRAPHCAP_CPU_THREADS"):
         executable.thread_count()
+
+
+def test_any_large_thread_count_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More threads than a C int can count are as many as there may be."""
+    monkeypatch.setenv("GRAPHCAP_CPU_THREADS", "9" * 30)
+    x, out = np.ones(300_000), np.zeros(300_000)
+    run = NativeExecutable(walker(), [work_of(np.add, (x, 1.0), out)], (), lambda: None, executable.thread_count())
+    run.replay()
+    assert (out == 2.0).all()
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or platform.machine() != "x86_64",
+    reason="rounding as on Linux on x86-64 is not installed here",
+)
+def test_threads_round_as_the_one_that_replays() -> None:
+    """Results do not depend on the number of threads, also where a thread was told to round in another way."""
+    cffi = pytest.importorskip("cffi")
+    ffi = cffi.FFI()
+    ffi.cdef("int fesetround(int); int fegetround(void);")
+    libm = ffi.dlopen("libm.so.6")
+    x, out = np.ones(4_000_000), np.zeros(4_000_000)
+    run = NativeExecutable(walker(), [work_of(np.add, (x, 1e-20), out)], (), lambda: None, 4)
+    run.replay()  # the threads begin in the usual mode
+    assert (out == 1.0).all()
+    before = libm.fegetround()
+    assert libm.fesetround(0x800) == 0  # upward
+    try:
+        run.replay()
+    finally:
+        libm.fesetround(before)
+    assert (out == np.nextafter(1.0, 2.0)).all()
+    run.replay()
+    assert (out == 1.0).all()
 
 
 def test_runs_are_native_at_all() -> None:

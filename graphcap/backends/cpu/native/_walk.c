@@ -89,6 +89,29 @@ static inline unsigned get_fpe(void)
 #endif
 }
 
+/* How a thread computes (rounding, subnormals). Worker threads take it over from the one that replays. */
+#ifdef GC_MXCSR
+typedef unsigned fp_mode;
+static inline void get_mode(fp_mode *mode)
+{
+    *mode = _mm_getcsr() & ~0x3fu;
+}
+static inline void set_mode(const fp_mode *mode)
+{
+    _mm_setcsr(*mode);
+}
+#else
+typedef fenv_t fp_mode;
+static inline void get_mode(fp_mode *mode)
+{
+    fegetenv(mode);
+}
+static inline void set_mode(const fp_mode *mode)
+{
+    fesetenv(mode);
+}
+#endif
+
 /* ---- calls and blocks ---------------------------------------------------------------------------------------------- */
 
 #define MAX_OPERANDS 8
@@ -338,9 +361,12 @@ static struct {
     index_t count;
     index_t next;
     int failed;
+    fp_mode mode;
     pthread_mutex_t one_job;
-} pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0, 0, 0, NULL, 0, 0, 0,
-          PTHREAD_MUTEX_INITIALIZER};
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER,
+          .wake = PTHREAD_COND_INITIALIZER,
+          .done = PTHREAD_COND_INITIALIZER,
+          .one_job = PTHREAD_MUTEX_INITIALIZER};
 
 static void work_on_parts(void)
 {
@@ -368,14 +394,15 @@ static void *worker(void *unused)
 {
     unsigned long last_job = 0;
     (void)unused;
-    clear_fpe();
     pthread_mutex_lock(&pool.lock);
     for (;;) {
         while (pool.job == last_job || pool.joined >= pool.wanted) pthread_cond_wait(&pool.wake, &pool.lock);
         last_job = pool.job;
         pool.joined++;
         pool.busy++;
+        set_mode(&pool.mode);
         pthread_mutex_unlock(&pool.lock);
+        clear_fpe();
         work_on_parts();
         pthread_mutex_lock(&pool.lock);
         if (--pool.busy == 0) pthread_cond_signal(&pool.done);
@@ -415,6 +442,7 @@ static int run_parts(part *parts, index_t count, int threads)
     pool.count = count;
     pool.next = 0;
     pool.failed = 0;
+    get_mode(&pool.mode);
     pool.joined = 0;
     pool.wanted = helpers < pool.started ? helpers : pool.started;
     pool.job++;

@@ -26,7 +26,7 @@ _DEFAULT_MASK: Final = sum(bit for name, bit in _BITS.items() if DEFAULT_ERRORS[
 
 
 def thread_count() -> int:
-    """``GRAPHCAP_CPU_THREADS``, else the cores that this process may use.
+    """``GRAPHCAP_CPU_THREADS`` (at most 1,024), else the cores that this process may use.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def thread_count() -> int:
         return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError(f"GRAPHCAP_CPU_THREADS={text!r}: a positive whole number is needed.")
-    return int(text)
+    return min(int(text), 1024)  # more than the extension ever uses
 
 
 class NativeExecutable:
