@@ -25,9 +25,10 @@ from graphcap.backends.cpu import captures
 from graphcap.backends.cpu.captures import Capture
 from graphcap.backends.cpu.graph import CPUGraphImpl
 from graphcap.backends.cpu.memory_view import plain
-from graphcap.backends.cpu.stream import CPUStream, HostErrors
+from graphcap.backends.cpu.stream import CPUStream
 from graphcap.backends.cpu.work import Work
 from graphcap.backends.graph_impl import GraphImpl, _Route
+from graphcap.backends.host_errors import HostErrors
 from graphcap.memory import CachingAllocator
 from graphcap.testing import conformance_classes
 from graphcap.topology import NodeKind

@@ -10,7 +10,7 @@ import pytest
 
 import graphcap
 from graphcap.backends.cpu import cpu_backend
-from graphcap.backends.cpu.stream import HostErrors
+from graphcap.backends.host_errors import HostErrors
 from graphcap.interface import CaptureStatus
 
 
@@ -230,7 +230,7 @@ def test_event_of_a_capture_that_is_over() -> None:
 def test_host_errors_asked_for_by_two_threads_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each kept exception is raised once; who comes second finds nothing."""
     errors = HostErrors()
-    errors.run("fails", lambda: 1 / 0, ())
+    errors.keep(ZeroDivisionError("fails"))
 
     class Late:
         """A lock for which another thread was first."""

@@ -67,10 +67,10 @@ def _arm(graph: graphcap.Graph, stream: Any) -> None:
     from graphcap.backends.cuda.replaying import _armed
 
     for _ in range(200):
-        stream.backend.host_errors.pending.clear()
+        stream.backend.host_errors.kept.clear()
         graph.replay()
         if graph.__dict__["replay"] in _armed:
-            stream.backend.host_errors.pending.clear()
+            stream.backend.host_errors.kept.clear()
             graph.replay()
             return
     pytest.fail("the short way is never taken")

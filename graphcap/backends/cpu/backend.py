@@ -14,7 +14,8 @@ from graphcap.backends.buffer import Buffer
 from graphcap.backends.cpu import captures
 from graphcap.backends.cpu.memory_view import CPUBuffer
 from graphcap.backends.cpu.source import HostSegments
-from graphcap.backends.cpu.stream import CPUEvent, CPUStream, HostErrors
+from graphcap.backends.cpu.stream import CPUEvent, CPUStream
+from graphcap.backends.host_errors import HostErrors
 from graphcap.backends.streams import Event, Stream
 from graphcap.errors import UnsupportedError
 from graphcap.memory import CachingAllocator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +14,7 @@ from graphcap.backends.cpu import captures
 from graphcap.backends.cpu.errors import under_present_state
 from graphcap.backends.cpu.memory_view import plain, writable
 from graphcap.backends.cpu.work import Work
+from graphcap.backends.host_errors import HostErrors
 from graphcap.backends.streams import Event, Stream
 from graphcap.errors import CaptureForbiddenError, add_note
 from graphcap.interface import CaptureStatus
@@ -23,41 +23,9 @@ from graphcap.topology import NodeKind
 if TYPE_CHECKING:
     from graphcap.backends.cpu.backend import CPUBackend
 
-__all__ = ["CPUEvent", "CPUStream", "HostErrors"]
+__all__ = ["CPUEvent", "CPUStream"]
 
 _handles: Final = itertools.count(1)
-
-
-class HostErrors:
-    """Exceptions of host calls, kept until the next synchronise or replay asks for them."""
-
-    def __init__(self) -> None:
-        self.kept: list[BaseException] = []
-        """Oldest first; a replay looks at it without a lock."""
-        self._lock = threading.Lock()
-
-    def run(self, name: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        """Call ``fn(*args)`` and keep what it raises."""
-        try:
-            fn(*args)
-        except Exception as error:
-            add_note(error, f"raised in the host call {name!r}")
-            with self._lock:
-                self.kept.append(error)
-
-    def raise_first(self) -> None:
-        """Raise the oldest kept exception; later ones become notes on it."""
-        if not self.kept:
-            return
-        with self._lock:
-            kept = self.kept.copy()
-            self.kept.clear()
-        if not kept:
-            return  # another thread took them
-        first, *rest = kept
-        for error in rest:
-            add_note(first, f"a later host call failed too: {error!r}")
-        raise first
 
 
 class CPUEvent(Event):
@@ -237,7 +205,7 @@ class CPUStream(Stream):
 
     def host_call(self, fn: Callable[..., Any], *args: Any) -> None:
         name = _name(fn)
-        call: Callable[[], Any] = partial(self.backend.host_errors.run, name, fn, args)
+        call: Callable[[], Any] = partial(_run, self.backend.host_errors, name, fn, args)
         errors = None
         if self.capture is not None:
             call, errors = under_present_state(call)
@@ -294,6 +262,15 @@ class CPUStream(Stream):
     def _need_capture(self, call: str, external: bool) -> None:
         if self.capture is None:
             raise ValueError(f"{call}(external={external}): the stream does not capture. Leave `external` out.")
+
+
+def _run(errors: HostErrors, name: str, fn: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """Call ``fn(*args)`` and keep what it raises."""
+    try:
+        fn(*args)
+    except Exception as error:
+        add_note(error, f"raised in the host call {name!r}")
+        errors.keep(error)
 
 
 def _name(fn: Callable[..., Any]) -> str:

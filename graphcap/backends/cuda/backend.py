@@ -25,6 +25,7 @@ from graphcap.backends.cuda.operands import device_operand
 from graphcap.backends.cuda.source import DeviceSegments, PinnedSegments
 from graphcap.backends.cuda.stream import CUDAStream
 from graphcap.backends.cuda.trash import Trash
+from graphcap.backends.host_errors import HostErrors
 from graphcap.backends.streams import Event, Stream, current_stream
 from graphcap.errors import GraphcapError, GraphcapWarning, UnsupportedError
 from graphcap.interface import CaptureStatus
@@ -67,7 +68,7 @@ class CUDABackend(Backend):
         )
         self.captures = Captures()
         self.trash = Trash(self.captures.__bool__)
-        self.host_errors = host_calls.HostErrors()
+        self.host_errors = HostErrors()
         self._lock = threading.RLock()
         self._sources: dict[int, tuple[DeviceSegments, PinnedSegments]] = {}
         self._allocators: dict[int, CachingAllocator] = {}

@@ -234,7 +234,7 @@ class CUDAGraphImpl(GraphImpl):
             super().replay()  # nothing captured, a capture open, or a template only: says so, or instantiates
             return
         backend = self._backend
-        if backend.host_errors.pending:
+        if backend.host_errors.kept:
             backend.host_errors.raise_first()
         stream = backend.launch_stream(self.device_index)
         code = self._launch_function(launchable, stream.pointer)

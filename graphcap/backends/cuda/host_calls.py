@@ -9,49 +9,19 @@ from __future__ import annotations
 
 import functools
 import itertools
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
 from graphcap.backends.cuda import _driver as driver
+from graphcap.backends.host_errors import HostErrors
 from graphcap.errors import add_note
 
-__all__ = ["HostCall", "HostErrors", "call_of", "ever_used", "launch", "trampoline"]
+__all__ = ["HostCall", "call_of", "ever_used", "launch", "trampoline"]
 
 _tokens: Final = itertools.count(1)
 _calls: Final[weakref.WeakValueDictionary[int, HostCall]] = weakref.WeakValueDictionary()
 _submitted: Final[dict[int, HostCall]] = {}  # outside graphs, until they have run
-
-
-class HostErrors:
-    """Exceptions of host calls, kept until the next synchronise or replay asks for them."""
-
-    def __init__(self) -> None:
-        self._kept: list[BaseException] = []
-        self._lock = threading.Lock()
-
-    def keep(self, error: BaseException) -> None:
-        """Keep an exception for :meth:`raise_first`."""
-        with self._lock:
-            self._kept.append(error)
-
-    @property
-    def pending(self) -> list[BaseException]:
-        """The kept exceptions; an empty list on the fast path of a replay."""
-        return self._kept
-
-    def raise_first(self) -> None:
-        """Raise the oldest kept exception; later ones become notes on it."""
-        if not self._kept:
-            return
-        with self._lock:
-            kept, self._kept[:] = list(self._kept), []
-        if not kept:
-            return
-        for error in kept[1:]:
-            add_note(kept[0], f"a later host call failed too: {error!r}")
-        raise kept[0]
 
 
 class HostCall:

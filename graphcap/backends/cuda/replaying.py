@@ -36,7 +36,7 @@ def replay_function(graph: CUDAGraphImpl, general: Callable[..., None]) -> Calla
         The replay of the user's object, for whatever is asked beyond a plain replay.
     """
     local: Any = streams.local
-    errors = graph._backend.host_errors.pending
+    errors = graph._backend.host_errors.kept
     launch: Callable[[], int] = _nothing
 
     def replay(stream: Any = _UNARMED, *, inputs: Any = None) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from graphcap.backends.base import Backend, BackendStatus, Capabilities, one_object
+from graphcap.backends.host_errors import HostErrors
 from graphcap.backends.streams import Event, Stream
 from graphcap.backends.xpu import _dpctl, captures, host_calls, leaving, native
 from graphcap.backends.xpu.buffer import XPUBuffer
@@ -56,7 +57,7 @@ class XPUBackend(Backend):
         if not self.devices:
             missing = no_device()
             raise BackendUnavailableError("XPU", missing.reason, missing.cure)
-        self.host_errors: Final = host_calls.HostErrors()
+        self.host_errors: Final = HostErrors()
         self._parked: Final = Parked()
         self._streams: Final[weakref.WeakValueDictionary[int, XPUStream]] = weakref.WeakValueDictionary()
         self._lock = threading.RLock()

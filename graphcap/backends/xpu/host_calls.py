@@ -8,44 +8,19 @@ outside a graph is held until it has run.
 from __future__ import annotations
 
 import itertools
-import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
+from graphcap.backends.host_errors import HostErrors
 from graphcap.errors import add_note
 
-__all__ = ["HostCall", "HostErrors", "dispatch"]
+__all__ = ["HostCall", "dispatch"]
 
 _tokens: Final = itertools.count(1)
 _calls: Final[weakref.WeakValueDictionary[int, HostCall]] = weakref.WeakValueDictionary()
 _submitted: Final[dict[int, HostCall]] = {}  # outside graphs, until they have run
-
-
-class HostErrors:
-    """Exceptions of host calls, kept until the next synchronise or replay asks for them."""
-
-    def __init__(self) -> None:
-        self._kept: list[BaseException] = []
-        self._lock = threading.Lock()
-
-    def keep(self, error: BaseException) -> None:
-        """Keep an exception for `raise_first`."""
-        with self._lock:
-            self._kept.append(error)
-
-    def raise_first(self) -> None:
-        """Raise the oldest kept exception; later ones become notes on it."""
-        if not self._kept:
-            return
-        with self._lock:
-            kept, self._kept = self._kept, []
-        if not kept:
-            return
-        for error in kept[1:]:
-            add_note(kept[0], f"a later host call failed too: {error!r}")
-        raise kept[0]
 
 
 class HostCall:

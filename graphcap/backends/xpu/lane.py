@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from graphcap.backends.host_errors import HostErrors
 from graphcap.backends.xpu import _dpctl
-from graphcap.backends.xpu.host_calls import HostErrors
 
 __all__ = ["Lane", "Point", "close_all"]
 
