@@ -377,3 +377,18 @@ def test_failing_wait_after_an_error_in_capture_is_a_note(monkeypatch: pytest.Mo
     with pytest.raises(Boom) as caught, outer, graphcap.capture("cpu", stream=side):
         raise Boom
     assert any("the device is gone" in note for note in _notes(caught.value))
+
+
+def test_replay_on_a_capturing_stream_says_what_to_do() -> None:
+    """E-17, design 5: the message speaks of the replay and of its cure; the capture is broken by it."""
+    with graphcap.capture("cpu") as graph:
+        graphcap.current_stream("cpu").fill(np.zeros(2), 1.0)
+    stream, outer = _stream(), graphcap.Graph("cpu")
+    with pytest.raises(graphcap.CaptureInvalidatedError) as ended, stream, outer:
+        with pytest.raises(graphcap.CaptureForbiddenError, match="cannot be recorded") as caught:
+            graph.replay()
+        assert "replay(stream=" in caught.value.cure
+        with pytest.raises(graphcap.CaptureInvalidatedError):
+            graph.replay()
+    assert ended.value.__cause__ is caught.value
+    graph.replay()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from graphcap.backends.base import Backend
 from graphcap.backends.cpu.backend import CPUBackend, cpu_backend
-from graphcap.backends.cpu.captures import Capture, check_unsafe, open_captures
+from graphcap.backends.cpu.captures import Capture, forbid, lock, open_captures
 from graphcap.backends.cpu.describe import describe
 from graphcap.backends.cpu.native import walker
 from graphcap.backends.cpu.native.executable import NativeExecutable, thread_count
@@ -17,6 +17,7 @@ from graphcap.backends.cpu.replay import PythonExecutable
 from graphcap.backends.cpu.stream import CPUStream
 from graphcap.backends.graph_impl import GraphImpl
 from graphcap.backends.streams import Stream, current_stream
+from graphcap.errors import CaptureForbiddenError
 from graphcap.interface import GraphCaptureMode, MempoolId
 from graphcap.memory import CachingAllocator
 
@@ -78,8 +79,16 @@ class CPUGraphImpl(GraphImpl):
         backend = cpu_backend()
         stream = current_stream(backend, 0)
         assert isinstance(stream, CPUStream), "the current stream of the CPU is a CPU stream"
-        if stream.capture is not None:
-            check_unsafe("replay() on a capturing stream", stream)  # E-17
+        with lock:
+            capture = stream.capture
+            if capture is not None:  # E-17
+                capture.check_valid("replay()")
+                error = CaptureForbiddenError(
+                    "replay()",
+                    f"{stream!r} is capturing, and a graph that is replayed cannot be recorded",
+                    "Replay before or after the capture, on another stream (replay(stream=...)), or capture the work itself.",
+                )
+                raise forbid(error, capture)
         backend.host_errors.raise_first()
 
     def _drop_template(self) -> None:
