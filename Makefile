@@ -8,14 +8,14 @@ PYTEST_WORKERS ?= 2
 RUN_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow emulator-sanitize test-cuda12 test-pythons check format bench docs gpu-check spirv clean
+.PHONY: help run test test-slow emulator-sanitize test-cuda12 test-pythons check format bench docs gpu-check probes spirv clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
 
 # One environment, made once and reused; a stamp per set of packages says what is in it.
 $(PY):
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }  # half of one would pass for a whole one next time
 
 $(VENV)/.run-stamp: pyproject.toml | $(PY)
 	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[examples]"
