@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -279,3 +280,15 @@ def test_error_state_belongs_to_the_node(how: str, replay: str, monkeypatch: pyt
         stream.synchronize()
     assert seen == ["raise"]
     assert np.geterr()["divide"] == "warn"
+
+
+@pytest.mark.parametrize("captures", [False, True])
+def test_host_call_of_what_cannot_be_called(captures: bool) -> None:
+    """Refused where it is given, not kept until the next synchronise; a capture goes on."""
+    stream, graph, nothing = _stream(), graphcap.Graph("cpu"), 5
+    call: Any = stream.host_call
+    with stream, graph if captures else contextlib.nullcontext():
+        with pytest.raises(TypeError, match="must be callable, not int"):
+            call(nothing)
+        stream.fill(np.zeros(2), 1.0)
+    stream.synchronize()

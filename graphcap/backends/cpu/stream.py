@@ -204,6 +204,8 @@ class CPUStream(Stream):
         )
 
     def host_call(self, fn: Callable[..., Any], *args: Any) -> None:
+        if not callable(fn):
+            raise TypeError(f"host_call(): the function must be callable, not {type(fn).__name__}.")
         name = _name(fn)
         call: Callable[[], Any] = partial(_run, self.backend.host_errors, name, fn, args)
         errors = None
