@@ -21,6 +21,8 @@ from graphcap.errors import CaptureForbiddenError, GraphcapWarning, add_note
 __all__ = ["GraphedCallable", "make_graphed_callable"]
 
 _OUTPUTS: Final = ("copy", "static")
+_REMEMBERED: Final = 1_000
+"""Kinds of input whose graphs were dropped, to be told of when they come again. More would be a leak: a key holds objects."""
 
 
 class GraphedCallable:
@@ -148,7 +150,7 @@ class GraphedCallable:
             with capture(
                 self._device_name,
                 warmup=run if self._warmup else None,
-                warmup_count=self._warmup,
+                warmup_count=max(self._warmup, 1),
                 preserve=[*inputs, *self._preserve],
                 pool=self._pool,
             ) as graph:
@@ -165,7 +167,9 @@ class GraphedCallable:
             old, dropped = self._graphs.popitem(last=False)
             dropped.graph.reset()
             self._quick = {quick: other for quick, other in self._quick.items() if other is not dropped}
-            self._dropped[old] = self._dropped.get(old, 0)
+            self._dropped[old] = self._dropped.pop(old, 0)
+            if len(self._dropped) > _REMEMBERED:
+                del self._dropped[next(iter(self._dropped))]
         return held
 
     def _explain(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import graphcap
+from graphcap import _callables
 
 Pair = namedtuple("Pair", "left right")
 xp = graphcap.array_namespace("cpu")
@@ -44,6 +45,33 @@ def test_nests_of_as_many_arrays_as_arguments() -> None:
         pair = (np.full(4, left), np.full(4, right))
         assert np.array_equal(graphed(pair, factor), pair[0] * factor + pair[1])
     assert graphed.captures == 2
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 3])
+def test_warmup_runs_as_often_as_asked(warmup: int) -> None:
+    """None at all too; the capture itself calls the function once more."""
+    calls: list[int] = []
+
+    def body(x: Any) -> Any:
+        calls.append(1)
+        return x + 1
+
+    graphed = graphcap.make_graphed_callable(body, device="cpu", warmup=warmup)
+    for _ in range(3):
+        assert (graphed(np.ones(2)) == 2.0).all()
+    assert len(calls) == warmup + 1
+
+
+def test_dropped_kinds_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that sees ever new values does not keep them all; a recent one is still told of."""
+    monkeypatch.setattr(_callables, "_REMEMBERED", 3)
+    graphed = graphcap.make_graphed_callable(lambda x, key: x + 1, device="cpu", max_graphs=1, warmup=0)
+    x = np.ones(2)
+    for key in range(20):
+        graphed(x, key)
+    assert len(graphed._dropped) == 3
+    with pytest.warns(graphcap.GraphcapWarning, match="captured again"):
+        graphed(x, 18)
 
 
 def test_does_not_grow() -> None:
