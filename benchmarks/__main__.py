@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-HELPERS = {"__init__", "__main__", "timing"}
+HELPERS = {"__init__", "__main__", "timing", "warp_chain"}
 ARGUMENTS = {"cuda_replay": [] if Path("/dev/nvidiactl").exists() else ["--emulated"]}
 WITHOUT_JSON = {"dot"}
 

@@ -144,6 +144,10 @@ def chain_peers(x: np.ndarray[Any, Any], a: np.ndarray[Any, Any]) -> dict[str, C
         jax.config.update("jax_enable_x64", True)
         compiled, device_x, device_a = jax.jit(chain), jax.numpy.asarray(x), jax.numpy.asarray(a)
         peers["JAX"] = lambda: compiled(device_x, device_a).block_until_ready()
+    if found("warp") is not None:
+        from benchmarks import warp_chain
+
+        peers["Warp CPU graph"] = warp_chain.replay_of(x, a, chain(x, a))
     return peers
 
 
