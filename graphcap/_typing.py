@@ -1,19 +1,10 @@
-"""Protocols and aliases that several layers share."""
+"""Aliases that several layers share."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
-__all__ = ["HostFunction", "PathLike", "SupportsCudaStream"]
+__all__ = ["PathLike"]
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
-HostFunction: TypeAlias = Callable[..., Any]
-
-
-@runtime_checkable
-class SupportsCudaStream(Protocol):
-    """The stream protocol of cuda.core: ``(version, handle)``."""
-
-    def __cuda_stream__(self) -> tuple[int, int]: ...

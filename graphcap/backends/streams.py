@@ -20,7 +20,7 @@ from graphcap.interface import CaptureStatus
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["Event", "Stream", "current_stream", "innermost", "stream_factory", "using_stream"]
+__all__ = ["Event", "Stream", "current_stream", "innermost", "stream_factory"]
 
 
 if TYPE_CHECKING:
@@ -362,10 +362,3 @@ def current_stream(backend: Backend, device: int | None = None) -> Stream:
 def innermost(backend: Backend) -> Stream | None:
     """The stream of the innermost ``with stream:`` of this thread for a backend, whatever its device."""
     return next((stream for stream, _ in reversed(local.stack) if stream.backend is backend), None)
-
-
-@contextlib.contextmanager
-def using_stream(stream: Stream) -> Iterator[Stream]:
-    """Make `stream` current as ``with stream:`` does, for code that has no name for it."""
-    with stream:
-        yield stream

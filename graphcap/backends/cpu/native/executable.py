@@ -93,10 +93,6 @@ class NativeExecutable:
         calls_numpy = any(callable(item) for item in items)
         self.replay: Callable[[], None] = _guarded(self._walk.replay) if calls_numpy else self._walk.replay
 
-    def run(self) -> None:
-        """Replay once."""
-        self.replay()
-
     def _call(self, node: int) -> Callable[[], Any]:
         return self._nodes[node].call
 
