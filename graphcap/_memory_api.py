@@ -8,6 +8,7 @@ from typing import Any
 
 from graphcap import memory
 from graphcap._device import resolve, work_stream
+from graphcap._files import write_whole
 from graphcap.backends.buffer import Buffer
 from graphcap.interface import MempoolId
 
@@ -116,7 +117,7 @@ def memory_snapshot(
     ValueError
         `layout` is neither.
     OSError
-        The file cannot be written.
+        The file cannot be written. Nothing is left half-written.
     """
     allocator = _allocator(device)
     if layout == "pytorch":
@@ -127,9 +128,7 @@ def memory_snapshot(
         raise ValueError(f"memory_snapshot(layout={layout!r}): use 'graphcap' or 'pytorch'.")
     found = allocator.snapshot()
     if path is not None:
-        text = json.dumps(found)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        write_whole(path, json.dumps(found).encode())
     return found
 
 

@@ -20,6 +20,7 @@ _LAYERS: dict[str, int] = {
     "graphcap.__main__": 7,
     "graphcap.errors": 0,
     "graphcap._typing": 0,
+    "graphcap._files": 0,
     "graphcap.interface": 1,
     "graphcap.topology": 1,
     "graphcap._capture_state": 1,

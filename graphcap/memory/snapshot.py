@@ -12,6 +12,7 @@ import pickle
 import time
 from typing import TYPE_CHECKING, Any
 
+from graphcap._files import write_whole
 from graphcap.interface import MempoolId
 from graphcap.memory.blocks import PENDING, Block, Segment
 from graphcap.memory.history import TraceEvent, frames_as_dicts
@@ -161,12 +162,4 @@ def dump_visualizer_snapshot(allocator: CachingAllocator, path: str | os.PathLik
     """
     data = pickle.dumps(allocator.visualizer_snapshot(), protocol=4)
     path = os.fspath(path)
-    partial = f"{path}.partial"
-    try:
-        with open(partial, "wb") as file:
-            file.write(data)
-        os.replace(partial, path)
-    except BaseException:
-        if os.path.exists(partial):
-            os.unlink(partial)
-        raise
+    write_whole(path, data)

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
+from graphcap._files import write_whole
 from graphcap.backends.base import Backend
 from graphcap.backends.cpu.backend import CPUBackend, cpu_backend
 from graphcap.backends.cpu.captures import Capture, forbid, lock, open_captures
@@ -130,7 +131,7 @@ class CPUGraphImpl(GraphImpl):
         from graphcap import dot  # the writer is needed by those who dump, not by those who replay
 
         text = dot.write(self._topology())
-        _write_whole(path, text.encode())
+        write_whole(path, text.encode())
 
 
 class _Kept:
@@ -146,16 +147,3 @@ class _Kept:
         self._owned.clear()
         for pool in self._pools:
             self._allocator.release_pool(pool)
-
-
-def _write_whole(path: str, data: bytes) -> None:
-    """Write a file so that a failure leaves nothing half-written."""
-    partial = f"{path}.{os.getpid()}.partial"
-    try:
-        with open(partial, "wb") as file:
-            file.write(data)
-        os.replace(partial, path)
-    except BaseException:
-        if os.path.exists(partial):
-            os.unlink(partial)
-        raise

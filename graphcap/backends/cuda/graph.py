@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from graphcap._capture_state import Move
+from graphcap._files import whole_file
 from graphcap.backends.base import Backend
 from graphcap.backends.cuda import _calls as calls
 from graphcap.backends.cuda import _driver as driver
@@ -320,17 +320,8 @@ class CUDAGraphImpl(GraphImpl):
             return describe(self._template, self._conditionals)
 
     def _dump(self, path: str) -> None:
-        partial = f"{path}.{os.getpid()}.partial"
-        with open(partial, "wb"):
-            pass  # a place that cannot be written says so in Python's own words
-        try:
-            with DeviceGuard(self.device_index):
-                graph_calls.print_dot(self._template, partial)
-            os.replace(partial, path)
-        except BaseException:
-            if os.path.exists(partial):
-                os.unlink(partial)
-            raise
+        with whole_file(path) as draft, DeviceGuard(self.device_index):
+            graph_calls.print_dot(self._template, draft)
 
     # -- change --------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from graphcap import dot
 from graphcap._capture_state import Move
+from graphcap._files import write_whole
 from graphcap.backends.base import Backend
 from graphcap.backends.graph_impl import GraphImpl
 from graphcap.backends.streams import Stream, current_stream
@@ -178,7 +179,7 @@ class XPUGraphImpl(GraphImpl):
         assert self._template is not None, "only called while a template is live"
         native, extension = self._template.native, self._backend.extension
         if native is None or extension is None:
-            _write_whole(path, dot.write(self._topology()).encode())
+            write_whole(path, dot.write(self._topology()).encode())
             return
         # SYCL writes to a path that ends in .dot and tells nobody when it fails.
         with tempfile.TemporaryDirectory() as folder:
@@ -189,7 +190,7 @@ class XPUGraphImpl(GraphImpl):
                 raise DriverError("command_graph::print_graph", 0, "sycl::exception", str(error)) from error
             with open(file, "rb") as written:
                 text = written.read()
-        _write_whole(path, text)
+        write_whole(path, text)
 
 
 def _validate(recording: Recording) -> None:
@@ -216,16 +217,3 @@ def _validate(recording: Recording) -> None:
                 f"SYCL's graph does not order node {position} ({recording.nodes[position].name!r}) after nodes {missing}",
                 "Report it: graphcap and the SYCL runtime disagree about the order of this capture.",
             )
-
-
-def _write_whole(path: str, data: bytes) -> None:
-    """Write a file so that a failure leaves nothing half-written."""
-    partial = f"{path}.{os.getpid()}.partial"
-    try:
-        with open(partial, "wb") as file:
-            file.write(data)
-        os.replace(partial, path)
-    except BaseException:
-        if os.path.exists(partial):
-            os.unlink(partial)
-        raise
