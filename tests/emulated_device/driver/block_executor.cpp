@@ -162,7 +162,7 @@ void set_condition(graphcap_condition handle, unsigned value) {
     r.result = CUDA_ERROR_LAUNCH_FAILED;
 }
 
-const graphcap_services services = {next_thread, barrier, set_condition};
+const graphcap_services services = {next_thread, barrier, set_condition, nullptr, nullptr, nullptr};
 
 void fiber_main() {
     Run& r = run_state();
@@ -229,6 +229,7 @@ CUresult run(const KernelCode& code, const unsigned grid[3], const unsigned bloc
     r.count = block[0] * block[1] * block[2];
     std::vector<unsigned char> dynamic(shared);
     r.state->shared = dynamic.data();
+    r.state->shared_bytes = shared;
     for (int i = 0; i < 3; ++i) {
         r.size[i] = r.state->block_size[i] = block[i];
         r.state->grid[i] = grid[i];

@@ -50,7 +50,7 @@ extern "C" __device__ __cudart_builtin__ void CUDARTAPI cudaGraphSetConditional(
 #include <stddef.h>
 
 #define GRAPHCAP_IMAGE_MAGIC 0x67637031u /* "gcp1" */
-#define GRAPHCAP_IMAGE_VERSION 1u
+#define GRAPHCAP_IMAGE_VERSION 2u
 
 typedef unsigned long long graphcap_condition;
 
@@ -58,13 +58,28 @@ typedef unsigned long long graphcap_condition;
 typedef struct graphcap_thread_state {
     unsigned thread[3], block[3], block_size[3], grid[3];
     void *shared;
+    size_t shared_bytes; /* of dynamic shared memory */
 } graphcap_thread_state;
+
+/* What the lanes of a warp gave at a meeting. */
+typedef struct graphcap_lanes {
+    unsigned long long values[32];
+    unsigned present; /* one bit per lane that took part; the values of the others are undefined */
+} graphcap_lanes;
+
+enum { GRAPHCAP_FAULT_ASSERT = 710, GRAPHCAP_FAULT_TRAP = 719, GRAPHCAP_FAULT_ADDRESS = 700 }; /* as CUresult counts them */
 
 /* What the driver does for a running kernel. */
 typedef struct graphcap_services {
     int (*next_thread)(void); /* makes the next thread of the block current; 0 when all were taken */
     void (*barrier)(void);
     void (*set_condition)(graphcap_condition handle, unsigned value);
+    /* A barrier that tells how many threads came and how many of them brought a predicate that is not 0. */
+    unsigned (*barrier_count)(unsigned predicate, unsigned *arrived);
+    /* Lanes of the caller's warp meet: those of the mask that have not returned. What is given back is the caller's until its
+       next meeting. A lane that is not in its own mask, or a meeting that can never be complete, is a fault. */
+    const graphcap_lanes *(*meet_lanes)(unsigned mask, unsigned long long value);
+    void (*fault)(int code, const char *message); /* ends the grid with that error; does not return */
 } graphcap_services;
 
 typedef struct graphcap_kernel_entry {
@@ -73,6 +88,7 @@ typedef struct graphcap_kernel_entry {
     unsigned parameter_count;
     const size_t *sizes;
     const size_t *alignments;
+    const void *function; /* the kernel itself; a compiled name expression is found by it */
     struct graphcap_kernel_entry *next;
 } graphcap_kernel_entry;
 
@@ -114,6 +130,7 @@ template <class... A> struct entry<void (*)(A...)> {
             parameter_count = sizeof...(A);
             sizes = kernel_sizes;
             alignments = kernel_alignments;
+            function = (const void *)kernel;
             next = graphcap_kernels;
             graphcap_kernels = this;
         }
