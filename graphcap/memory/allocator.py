@@ -12,7 +12,8 @@ from graphcap.errors import GraphcapWarning, PoolStateError
 from graphcap.interface import MempoolId
 from graphcap.memory import checkpoint as _checkpoint
 from graphcap.memory import snapshot as _snapshot
-from graphcap.memory.blocks import Segment
+from graphcap.memory.blocks import Block, Segment
+from graphcap.memory.claims import Place, Watch, find_places
 from graphcap.memory.core import AllocatorCore, Exclusive
 from graphcap.memory.debug import FRAMES_KEPT
 from graphcap.memory.history import History, caller_frames
@@ -212,6 +213,7 @@ class CachingAllocator(AllocatorCore):
                     pool.use_count += 1
                     capture.nested.append(pool)
             route = Route(pool, None)
+            route.log = None if capture is None else capture.log
             self._open_routes.append(route)
             return route
 
@@ -427,6 +429,33 @@ class CachingAllocator(AllocatorCore):
             self._depth = max(depth if enabled else 0, FRAMES_KEPT if self._guard is not None else 0)
             self._instrumented = enabled or self._guard is not None
 
+    # What graphs use
+    # -------------------------------------------------------------------------------------------------
+
+    def find(self, addresses: Iterable[int], *, hold_outside: Collection[MempoolId] | None = None) -> dict[int, Place]:
+        """Return the places of those `addresses` that lie in this allocator's segments.
+
+        Parameters
+        ----------
+        hold_outside
+            Take a :class:`~graphcap.memory.claims.Hold` of every block in use that lies in none of these pools: a graph's
+            nodes use it, and its memory must not be handed out again while the graph lives.
+        """
+        with Exclusive(self, "find"):
+            return find_places(self, self._store, self._live, addresses, hold_outside)
+
+    def watch(self, blocks: Iterable[Block]) -> list[tuple[Block, Watch]]:
+        """Watch those `blocks` that are handed out; the others are left out."""
+        with Exclusive(self, "watch"):
+            found = []
+            for block in dict.fromkeys(blocks):
+                if block.state is self._live:
+                    block.home = block.entry = None  # so that its free takes the long way, which looks for watches
+                    if block.watch is None:
+                        block.watch = Watch()
+                    found.append((block, block.watch))
+            return found
+
     # Checkpoints (S-C41 to S-C43)
     # -------------------------------------------------------------------------------------
 
@@ -483,6 +512,12 @@ class CachingAllocator(AllocatorCore):
 
     def _pool_at_rest(self, asked: str, pool_id: MempoolId) -> Pool:
         pool = self._store.known(asked, pool_id)
+        if any(block.holds for block in pool.blocks()):
+            raise PoolStateError(
+                f"{asked} pool {tuple(pool_id)}",
+                "nodes of a graph of another pool use a block of it",
+                "Reset that graph first, or let it share the pool.",
+            )
         if self._waiting.count:
             if not self._open_captures:
                 self._waiting.poll()

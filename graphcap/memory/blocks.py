@@ -8,6 +8,7 @@ the token      handed out; the token is the allocator's own, so a block of anoth
 nothing ``FREE``       free, merged with its free neighbours, in the sorted list of its segment's stream
 ``LOOSE``      free, in no list: on its way from one to another, inside one call
 ``PENDING``    freed by its user, waiting for the work of other streams
+``HELD``       freed by its user, kept as it is by a graph whose nodes use it
 ``DEAD``       no longer part of a segment: merged into a neighbour, or its segment is gone
 ``RETIRED``    taken back by a checkpoint's restore while its user still holds it; freeing it does nothing
 =============  =====================================================================================================
@@ -20,16 +21,18 @@ from typing import TYPE_CHECKING, Final
 from graphcap.interface import MempoolId
 
 if TYPE_CHECKING:
+    from graphcap.memory.claims import Watch
     from graphcap.memory.history import Frames
     from graphcap.memory.pool import FreeLists, ParkedBlocks
     from graphcap.memory.source import SegmentSource
 
-__all__ = ["DEAD", "FREE", "LOOSE", "PARKED", "PENDING", "RETIRED", "Block", "Segment"]
+__all__ = ["DEAD", "FREE", "HELD", "LOOSE", "PARKED", "PENDING", "RETIRED", "Block", "Segment"]
 
 PARKED: Final = "parked"
 FREE: Final = "free"
 LOOSE: Final = "loose"
 PENDING: Final = "waiting for other streams"
+HELD: Final = "freed, and kept by a graph"
 DEAD: Final = "dead"
 RETIRED: Final = "taken back by a restore"
 
@@ -84,6 +87,7 @@ class Block:
         "events",
         "freed_at",
         "guarded",
+        "holds",
         "home",
         "next",
         "poisoned",
@@ -94,6 +98,7 @@ class Block:
         "size",
         "state",
         "uses",
+        "watch",
     )
 
     def __init__(self, segment: Segment, ptr: int, size: int) -> None:
@@ -117,6 +122,10 @@ class Block:
         """Events that its free waits for."""
         self.allocated_at: Frames = ()
         self.freed_at: Frames = ()
+        self.holds = 0
+        """Graphs of other pools whose nodes use it: its free has no effect before the last of them is gone."""
+        self.watch: Watch | None = None
+        """Told of its free."""
         self.guarded = False
         """Debug mode: bytes past `requested` hold the red zone."""
         self.poisoned = False
@@ -178,3 +187,5 @@ class Block:
         self.state = state
         self.prev = self.next = self.home = self.entry = None
         self.uses = self.capture_uses = None
+        if self.watch is not None:
+            self.watch.freed_at, self.watch = (), None

@@ -19,7 +19,8 @@ from operator import index
 from typing import Any
 
 from graphcap.errors import GraphcapWarning, PoolStateError
-from graphcap.memory.blocks import PARKED, PENDING, RETIRED, Block
+from graphcap.memory.blocks import HELD, PARKED, PENDING, RETIRED, Block
+from graphcap.memory.claims import FRAMES_OF_FREES
 from graphcap.memory.debug import FRAMES_KEPT, BlockGuard, LiveToken, misuse
 from graphcap.memory.history import Frames, caller_frames
 from graphcap.memory.pool import Pool
@@ -104,11 +105,16 @@ class AllocatorCore:
             waiting = self._waiting.count
             if waiting and not self._open_captures:
                 self._waiting.poll()
-            pool = self._default
+            pool, log = self._default, None
             if self._open_routes:
-                pool = self._routes.find(stream) or pool
+                route = self._routes.find(stream)
+                if route is not None:
+                    pool, log = route.pool, route.log
             if self._instrumented or waiting:
-                return self._allocate_traced(pool, nbytes, stream)
+                block = self._allocate_traced(pool, nbytes, stream)
+                if log is not None:
+                    log.note(block)
+                return block
             rounded = ((nbytes + 511) & -512 or 512) if self._plain_rounding else round_size(nbytes, self._options)
             home = pool.parked.get((stream, rounded))
             block = heappop(home)[1] if home else self._allocate_uncached(pool, nbytes, rounded, stream, ())
@@ -129,6 +135,8 @@ class AllocatorCore:
                 current = total - t.blocks_out
                 if current > t.blocks_peak:
                     t.blocks_peak = current
+            if log is not None:
+                log.note(block)
             return block
         finally:
             self._busy = False
@@ -228,7 +236,7 @@ class AllocatorCore:
                         elif callable(item):
                             item()
                         else:
-                            self._free_uncached(item, ())
+                            self._free_uncached(item, (), queued=True)
                     except Exception as error:
                         troubles.append(error)
             finally:
@@ -313,11 +321,19 @@ class AllocatorCore:
             history.add("alloc", block.ptr, nbytes, stream, owner.id, frames)
         return block
 
-    def _free_uncached(self, block: Block, frames: Frames) -> None:
+    def _free_uncached(self, block: Block, frames: Frames, *, queued: bool = False) -> None:
         if not isinstance(block, Block) or block.state is not self._live:
             if isinstance(block, Block) and block.state is RETIRED:
                 return
             raise misuse(block, "free", self._live, frames)
+        if block.watch is not None or block.holds:
+            # A free that had to wait is settled by somebody else: that place would mislead.
+            freed_at = frames or (() if queued else caller_frames(FRAMES_OF_FREES))
+            if block.watch is not None:
+                block.watch.freed_at, block.watch = freed_at, None
+            if block.holds:
+                block.state, block.freed_at = HELD, freed_at
+                return
         pool = block.segment.lists.pool
         guard, history = self._guard, self._store.history
         if guard is not None:
@@ -335,6 +351,13 @@ class AllocatorCore:
             self._waiting.add(block, self._open_captures > 0)
         else:
             self._reuse(block)
+
+    def _drop_hold(self, block: Block) -> None:
+        """A graph no longer uses a block; if its user has freed it and no other graph holds it, it goes now."""
+        block.holds -= 1
+        if block.state is HELD and not block.holds:
+            block.state = self._live
+            self._free_uncached(block, block.freed_at if self._depth else ())
 
     def _finish_free(self, block: Block) -> None:
         """No stream uses a waiting block any more."""

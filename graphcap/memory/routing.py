@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from graphcap.errors import PoolStateError
 from graphcap.interface import MempoolId
+from graphcap.memory.claims import HandOuts
 from graphcap.memory.pool import Pool
 
 __all__ = ["Route", "Routes"]
@@ -15,7 +16,7 @@ __all__ = ["Route", "Routes"]
 class Route:
     """One open scope: requests that `accepts` agrees to are served from `pool`."""
 
-    __slots__ = ("accepts", "nested", "pool", "thread")
+    __slots__ = ("accepts", "log", "nested", "pool", "thread")
 
     def __init__(self, pool: Pool, accepts: Callable[[int], object] | None) -> None:
         self.pool = pool
@@ -25,6 +26,8 @@ class Route:
         self.thread = threading.get_ident()
         self.nested: list[Pool] = []
         """Pools that the thread used within this capture: the graph holds one use of each (S-C48)."""
+        self.log: HandOuts | None = getattr(accepts, "log", None)
+        """Where a capture wants every block noted that it is given."""
 
 
 class Routes:
@@ -35,14 +38,14 @@ class Routes:
     def __init__(self) -> None:
         self.open: list[Route] = []
 
-    def find(self, stream: int) -> Pool | None:
-        """Return the pool of the newest scope that accepts a request of this thread on `stream`."""
+    def find(self, stream: int) -> Route | None:
+        """Return the newest scope that accepts a request of this thread on `stream`."""
         for route in reversed(self.open):
             if route.accepts is None:
                 if route.thread == threading.get_ident():
-                    return route.pool
+                    return route
             elif route.accepts(stream):
-                return route.pool
+                return route
         return None
 
     def is_captured(self, stream: int) -> bool:
