@@ -126,8 +126,7 @@ def build(sanitize: str | None = None) -> pathlib.Path:
     with _one_builder():
         if target.exists():
             return target
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
-            objects = list(pool.map(lambda source: _object(command, flags, source, headers), sources))
+        objects = _objects(command, flags, sources, headers)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             made = pathlib.Path(scratch) / SONAME
             link = [command, "-shared", f"-Wl,-soname,{SONAME}", f"-Wl,--version-script={DRIVER / 'exports.map'}"]
@@ -144,6 +143,14 @@ def _one_builder() -> Iterator[None]:
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _objects(
+    command: str, flags: list[str], sources: list[pathlib.Path], headers: list[pathlib.Path]
+) -> list[pathlib.Path]:
+    """Compile source files, as many at a time as there are processors."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        return list(pool.map(lambda source: _object(command, flags, source, headers), sources))
 
 
 def _object(command: str, flags: list[str], source: pathlib.Path, headers: list[pathlib.Path]) -> pathlib.Path:

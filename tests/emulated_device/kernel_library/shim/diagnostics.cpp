@@ -1,0 +1,144 @@
+#include "diagnostics.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "rewrite.h"
+
+namespace kernel_library {
+namespace {
+
+std::string without(std::string text, std::string_view part) {
+    if (part.empty()) return text;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at)) text.erase(at, part.size());
+    return text;
+}
+
+// The part between two marks, or nothing.
+std::string between(const std::string& text, std::string_view before, std::string_view after) {
+    const size_t begin = text.find(before);
+    if (begin == std::string::npos) return {};
+    const size_t end = text.find(after, begin + before.size());
+    if (end == std::string::npos) return {};
+    return text.substr(begin + before.size(), end - begin - before.size());
+}
+
+// The commonest errors in the words that people search for.
+std::string worded(const std::string& message) {
+    if (const std::string name = between(message, "'", "' was not declared in this scope"); !name.empty())
+        return "identifier \"" + name + "\" is undefined";
+    if (const size_t at = message.find(": No such file or directory"); at != std::string::npos)
+        return "cannot open source file \"" + message.substr(0, at) + "\"";
+    if (message.compare(0, 7, "#error ") == 0) return "#error directive: " + message.substr(7);
+    if (message.compare(0, 9, "#warning ") == 0) return "#warning directive: " + message.substr(9);
+    if (const std::string token = between(message, "expected '", "' before"); !token.empty() && token.size() == 1)
+        return "expected a \"" + token + "\"";
+    if (const std::string name = between(message, "unused variable '", "'"); !name.empty())
+        return "variable \"" + name + "\" was declared but never referenced";
+    if (const std::string name = between(message, "variable '", "' set but not used"); !name.empty())
+        return "variable \"" + name + "\" was set but never used";
+    return message;
+}
+
+std::string line_of(std::string_view source, long number) {
+    size_t begin = 0;
+    for (long n = 1; n < number; ++n) {
+        begin = source.find('\n', begin);
+        if (begin == std::string_view::npos) return {};
+        ++begin;
+    }
+    const size_t end = source.find('\n', begin);
+    return std::string(source.substr(begin, end == std::string_view::npos ? end : end - begin));
+}
+
+// "file:12:34" from the right; false where it is none.
+bool split_place(const std::string& place, std::string& file, long& line, long& column) {
+    auto number = [](const std::string& text) {
+        return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); });
+    };
+    const size_t second = place.rfind(':');
+    if (second == std::string::npos || !number(place.substr(second + 1))) return false;
+    const size_t first = place.rfind(':', second - 1);
+    if (first != std::string::npos && number(place.substr(first + 1, second - first - 1))) {
+        file = place.substr(0, first);
+        line = std::stol(place.substr(first + 1, second - first - 1));
+        column = std::stol(place.substr(second + 1));
+    } else {
+        file = place.substr(0, second);
+        line = std::stol(place.substr(second + 1));
+        column = 0;
+    }
+    return true;
+}
+
+struct Severity {
+    const char* mark;
+    const char* shown;
+    bool error;
+};
+
+constexpr Severity severities[] = {{": fatal error: ", "catastrophic error", true},
+                                   {": error: ", "error", true},
+                                   {": warning: ", "warning", false},
+                                   {": note: ", "note", false}};
+
+}  // namespace
+
+Diagnosed diagnose(std::string_view output, const DiagnosticNames& names) {
+    Diagnosed out;
+    std::set<std::string> unresolved;
+    for (size_t begin = 0; begin < output.size();) {
+        const size_t stop = std::min(output.find('\n', begin), output.size());
+        std::string line(output.substr(begin, stop - begin));
+        begin = stop + 1;
+        line = without(without(line, names.scratch), kernel_prefix);
+        const std::string missing = between(line, "undefined reference to `", "'");
+        if (!missing.empty()) {
+            if (unresolved.insert(missing).second) {
+                ++out.errors;
+                out.log += "ptxas fatal   : Unresolved extern function '" + missing + "'\n";
+            }
+            continue;
+        }
+        const Severity* found = nullptr;
+        size_t at = std::string::npos;
+        for (const Severity& one : severities)
+            if (const size_t here = line.find(one.mark); here < at) {
+                at = here;
+                found = &one;
+            }
+        if (!found) {
+            const bool context = line.find("required from") != std::string::npos ||
+                                 line.find("In instantiation of") != std::string::npos ||
+                                 line.find("In file included from") != std::string::npos ||
+                                 line.find("                 from ") == 0;
+            if (context) out.log += "          " + line + "\n";
+            continue;
+        }
+        const std::string message = worded(line.substr(at + std::string(found->mark).size()));
+        std::string file;
+        long number = 0, column = 0;
+        const bool placed = split_place(line.substr(0, at), file, number, column);
+        if (found->error && line.compare(0, 9, "collect2:") == 0) continue;  // the linker's complaint was the line before
+        if (found->error) ++out.errors;
+        out.log += placed ? file + "(" + std::to_string(number) + "): " : "";
+        out.log += std::string(found->shown) + ": " + message + "\n";
+        if (placed && file == names.program) {
+            const std::string quoted_line = line_of(names.source, number);
+            if (!quoted_line.empty()) {
+                const size_t indent = std::min(quoted_line.find_first_not_of(" \t"), quoted_line.size());
+                out.log += "      " + quoted_line.substr(indent) + "\n";
+                if (column > static_cast<long>(indent)) out.log += std::string(6 + static_cast<size_t>(column) - 1 - indent, ' ') + "^\n";
+                out.log += "\n";
+            }
+        }
+    }
+    return out;
+}
+
+std::string summary(int errors, const std::string& program) {
+    return std::to_string(errors) + (errors == 1 ? " error" : " errors") + " detected in the compilation of \"" + program + "\".\n";
+}
+
+}  // namespace kernel_library

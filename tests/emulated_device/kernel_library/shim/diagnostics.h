@@ -1,0 +1,25 @@
+// Makes of the host compiler's output the log of a kernel compiler.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace kernel_library {
+
+struct DiagnosticNames {
+    std::string program;       // the program's name
+    std::string_view source;   // its text, to quote lines from
+    std::string scratch;       // the folder of the compilation, which nobody wants to see
+};
+
+struct Diagnosed {
+    std::string log;
+    int errors = 0;
+};
+
+Diagnosed diagnose(std::string_view output, const DiagnosticNames& names);
+
+// The last line of the log of a compilation with errors.
+std::string summary(int errors, const std::string& program);
+
+}  // namespace kernel_library
