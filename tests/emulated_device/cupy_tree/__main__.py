@@ -1,0 +1,9 @@
+"""``python -m tests.emulated_device.cupy_tree``: build the tree, with the time of each step."""
+
+from __future__ import annotations
+
+from tests.emulated_device.cupy_tree import build, pins
+
+print(pins.LABEL)
+tree = build.build(print)
+print(tree.root)

@@ -1,0 +1,246 @@
+"""Builds the CuPy tree: the wheel of the pinned version with the modules that carry NVIDIA's runtime rebuilt or replaced.
+
+``python -m tests.emulated_device.cupy_tree`` builds it and says how long each step took.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import pathlib
+import shutil
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Final
+
+from tests.emulated_device import loader
+from tests.emulated_device.cupy_tree import archives, pins, refusing
+
+FOLDER: Final = pathlib.Path(__file__).resolve().parent
+RUNTIME: Final = FOLDER / "runtime"
+REPLACEMENTS: Final = FOLDER / "replacements"
+CUDART: Final = "libcudart.so.13"
+
+REBUILT: Final = "cupy_backends.cuda.api.runtime"
+"""The module that is compiled from CuPy's own text against our runtime library."""
+
+CARRIERS: Final = (
+    "cupy_backends/cuda/api/runtime",
+    "cupy/cuda/cub",
+    "cupy/cuda/thrust",
+    "cupy/cuda/jitify",
+    "cupy/random/_generator_api",
+)
+"""The wheel's modules that carry NVIDIA's static runtime: none of them is in the tree as it came."""
+
+_DIRECTIVES: Final = (
+    "linetrace=False",
+    "profile=False",
+    "embedsignature=True",
+    "c_api_binop_methods=True",
+    "binding=False",
+    "freethreading_compatible=True",
+)
+"""As CuPy's own build sets them: the modules of the wheel bind to these by their C signatures."""
+
+
+class Tree:
+    """A built tree, and what is where in it.
+
+    Attributes
+    ----------
+    root
+        Its folder.
+    site
+        What goes on ``sys.path``.
+    libraries
+        The runtime library, and the libraries whose functions refuse.
+    cuda
+        What ``CUDA_PATH`` names.
+    """
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.root = root
+        self.site = root / "site"
+        self.libraries = root / "lib"
+        self.cuda = root / "cuda"
+
+
+def build(report: Callable[[str], None] = lambda line: None) -> Tree:
+    """Build the tree, unless it was built before from the same sources.
+
+    Parameters
+    ----------
+    report
+        Gets a line with its time for each step that was taken.
+
+    Returns
+    -------
+    Tree
+        The tree, in a folder of its own under ``.cache/cupy_tree`` named after the hash of its sources. It is never changed.
+
+    Raises
+    ------
+    archives.Unavailable
+        No pinned wheel for this interpreter and machine, or no way to the package index.
+    archives.ArchiveError
+        An archive is not the pinned one.
+    loader.BuildError
+        No compiler, no Python headers, no Cython in the range that CuPy asks for, or a compiler's refusal.
+    """
+    archives.wheel_name()  # says at once when there is none for this machine
+    root = archives.CACHE / "trees" / _key()
+    if root.exists():
+        return Tree(root)
+    with archives.one_at_a_time():
+        if root.exists():
+            return Tree(root)
+        started = last = time.perf_counter()
+
+        def step(done: str) -> None:
+            nonlocal last
+            now = time.perf_counter()
+            report(f"{now - last:6.1f} s  {done}")
+            last = now
+
+        wheel = archives.wheel()
+        step(f"wheel of {pins.WHEEL} {pins.VERSION}")
+        sdist = archives.sdist()
+        step(f"sdist of {pins.SDIST} {pins.VERSION}")
+        with archives.whole_folder(root) as draft:
+            tree = Tree(draft)
+            _link_wheel(wheel, tree.site)
+            step("modules of the wheel")
+            shutil.copytree(RUNTIME / "include", tree.cuda / "include")
+            _runtime_library(tree)
+            step("our runtime library")
+            _modules(sdist, tree)
+            step("CuPy's runtime module on it, and what takes the place of the others")
+            refusing.build(tree.site, tree.libraries)
+            step("libraries that refuse")
+        report(f"{time.perf_counter() - started:6.1f} s  in all")
+    return Tree(root)
+
+
+def _key() -> str:
+    digest = hashlib.sha256()
+    words = [
+        pins.VERSION,
+        sysconfig.get_config_var("EXT_SUFFIX") or "",
+        loader._compiler_version(loader.compiler()),
+        _cython_version(),
+    ]
+    for word in words:
+        digest.update(word.encode() + b"\0")
+    for file in sorted(file for file in FOLDER.rglob("*") if file.is_file() and file.suffix not in (".pyc", ".md")):
+        if file.name in ("loading.py", "__init__.py", "__main__.py"):
+            continue  # these use a tree and take no part in it
+        digest.update(str(file.relative_to(FOLDER)).encode() + b"\0" + file.read_bytes())
+    return f"cp{sys.version_info.major}{sys.version_info.minor}-{digest.hexdigest()[:16]}"
+
+
+def _cython_version() -> str:
+    try:
+        version = importlib.metadata.version("Cython")
+    except importlib.metadata.PackageNotFoundError:
+        raise loader.BuildError(f'no Cython: pip install "Cython{pins.CYTHON}"') from None
+    if not version.startswith("3.2."):
+        raise loader.BuildError(
+            f'Cython {version}, but CuPy {pins.VERSION} is built by Cython{pins.CYTHON}: pip install "Cython{pins.CYTHON}"'
+        )
+    return version
+
+
+def _link_wheel(wheel: pathlib.Path, site: pathlib.Path) -> None:
+    """The wheel's files, without copies where the file system can do that; none of them is ever written to."""
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    left_out = {wheel / f"{name}{suffix}" for name in CARRIERS}
+    missing = [str(file.relative_to(wheel)) for file in left_out if not file.exists()]
+    if missing:
+        raise archives.ArchiveError(f"the wheel of CuPy {pins.VERSION} has no {', '.join(missing)}")
+    for folder, _, names in os.walk(wheel):
+        target = site / pathlib.Path(folder).relative_to(wheel)
+        target.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            source = pathlib.Path(folder) / name
+            if source in left_out:
+                continue
+            try:
+                os.link(source, target / name)
+            except OSError:
+                shutil.copy2(source, target / name)
+
+
+def _runtime_library(tree: Tree) -> None:
+    tree.libraries.mkdir()
+    command = [
+        loader.compiler(),
+        "-std=c++17",
+        "-O2",
+        "-fPIC",
+        "-shared",
+        "-Wall",
+        "-Wextra",
+        f"-I{RUNTIME / 'include'}",
+    ]
+    command += [f"-Wl,-soname,{CUDART}", f"-Wl,--version-script={RUNTIME / 'exports.map'}", "-Wl,-z,defs"]
+    sources = sorted(str(source) for source in RUNTIME.glob("*.cpp"))
+    loader._run([*command, "-o", str(tree.libraries / CUDART), *sources, "-ldl", "-lpthread"])
+
+
+def _modules(sdist: pathlib.Path, tree: Tree) -> None:
+    """CuPy's runtime module from the sdist's text; our replacements, those in Cython against the sdist's declarations."""
+    with tempfile.TemporaryDirectory(dir=archives.CACHE) as scratch:
+        text = pathlib.Path(scratch) / "text"
+        shutil.copytree(sdist / "cupy", text / "cupy", ignore=shutil.ignore_patterns("include"))
+        shutil.copytree(sdist / "cupy_backends", text / "cupy_backends")
+        _cython_module(text, REBUILT, tree)
+        for file in sorted(REPLACEMENTS.rglob("*.py*")):
+            name = file.relative_to(REPLACEMENTS)
+            if file.suffix == ".py":
+                shutil.copy(file, tree.site / name)
+            elif file.suffix == ".pyx":
+                shutil.copy(file, text / name)
+                _cython_module(text, ".".join(name.with_suffix("").parts), tree)
+
+
+def _cython_module(text: pathlib.Path, name: str, tree: Tree) -> None:
+    stem = name.replace(".", "/")
+    made = text / f"{stem}.cpp"
+    constants = {
+        "CUPY_USE_CUDA_PYTHON": False,
+        "CUPY_CUFFT_STATIC": False,
+        "CUPY_CYTHON_VERSION": _cython_version(),
+        "CUPY_CUDA_VERSION": pins.CUDA_VERSION,
+        "CUPY_HIP_VERSION": 0,
+    }
+    command = [sys.executable, "-m", "cython", "-3", "--cplus", "-w", str(text), "--module-name", name]
+    command += [word for directive in (*_DIRECTIVES, "warn.deprecated.IF=False") for word in ("-X", directive)]
+    command += ["-E", ",".join(f"{key}={value}" for key, value in constants.items())]
+    loader._run([*command, "-o", str(made), str(text / f"{stem}.pyx")])
+    headers = sysconfig.get_paths()["include"]
+    if not (pathlib.Path(headers) / "Python.h").exists():
+        raise loader.BuildError(
+            f"no Python.h in {headers}: install the headers of this Python (a package python3-dev, or like it)"
+        )
+    target = tree.site / f"{stem}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-fPIC",
+        "-shared",
+        "-w",
+        f"-I{headers}",
+        f"-I{RUNTIME / 'include'}",
+        f"-I{made.parent}",
+        f"-I{text}",
+    ]
+    flags += ['-DCYTHON_EXTERN_C=extern "C"', "-D_FORCE_INLINES=1", "-DNPY_TARGET_VERSION=NPY_2_0_API_VERSION"]
+    depth = len(pathlib.Path(stem).parts) - 1
+    library = [f"-L{tree.libraries}", f"-l:{CUDART}", f"-Wl,-rpath,$ORIGIN/{'../' * (depth + 1)}lib"]
+    loader._run([loader.compiler(), *flags, str(made), "-o", str(target), *library])
