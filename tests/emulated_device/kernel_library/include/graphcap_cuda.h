@@ -43,5 +43,6 @@
 #include "graphcap/fast_math.h"
 #include "graphcap/atomics.h"
 #include "graphcap/warp.h"
+#include "graphcap/memory.h"
 
 #endif
