@@ -163,15 +163,34 @@ def test_attributes_and_occupancy(board: Board) -> None:
 
 
 @emulated_only
-def test_a_division_by_zero_is_the_devices_error(board: Board, tmp_path: Path) -> None:
-    source = tmp_path / "divide.c"
-    source.write_text(
-        '#include "graphcap_kernel.h"\n'
-        "GRAPHCAP_KERNEL void divide(int *out, int by) { *out = *out / by; }\nGRAPHCAP_EXPORT(divide)\n"
-    )
-    module = ok(cu.cuModuleLoadData(loader.build_kernels(source).read_bytes()))
-    function = ok(cu.cuModuleGetFunction(module, b"divide"))
-    board.launch(function, board.stream(), np.uint64(board.buffer(4)), np.int32(0))
-    assert code(cu.cuCtxSynchronize()) == int(cu.CUresult.CUDA_ERROR_LAUNCH_FAILED)
-    control.reset_faults()
-    ok(cu.cuModuleUnload(module))
+def test_divisions_that_have_no_result_do_not_stop_a_kernel(board: Board) -> None:
+    """As on a GPU: by zero the quotient is all ones and the remainder the dividend; the least number by -1 is itself."""
+    least, least64 = -(2**31), -(2**63)
+    pairs = [(7, 2), (-7, 2), (7, 0), (-7, 0), (0, 0), (least, -1), (least64, -1), (least64, 0), (255, 0), (256, -1)]
+    x, y = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+    out = board.buffer(80 * len(pairs))
+    function = board.kernel("divide", "threads")
+    arguments = [np.uint64(pointer) for pointer in (out, board.upload(x), board.upload(y))]
+    board.launch(function, board.stream(), *arguments, np.int32(len(pairs)), block=len(pairs))
+    got = board.read(out, np.int64, 10 * len(pairs)).reshape(-1, 10).tolist()
+    for (p, q), row in zip(pairs, got, strict=True):
+        expected: list[int] = []
+        for bits, signed in ((32, True), (64, True), (32, False), (64, False), (8, False)):
+            expected += [
+                _wrap(one, bits, bits == 64 or signed)
+                for one in _divide(_wrap(p, bits, signed), _wrap(q, bits, signed))
+            ]
+        assert row == expected, (p, q)
+
+
+def _wrap(value: int, bits: int, signed: bool) -> int:
+    value %= 1 << bits
+    return value - (1 << bits) if signed and value >> (bits - 1) else value
+
+
+def _divide(x: int, y: int) -> tuple[int, int]:
+    """Quotient towards zero and remainder, of exact integers."""
+    if y == 0:
+        return -1, x
+    quotient = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+    return quotient, x - quotient * y

@@ -103,7 +103,11 @@ def test_the_note_names_the_node(board: Board) -> None:
     control.clear_calls()
     ok(cu.cuGraphLaunch(executable, stream))  # the fault shows at the later synchronisation (E-38)
     assert code(cu.cuStreamSynchronize(stream)) == ILLEGAL_ADDRESS
-    assert control.notes() == ["node 1 of a graph launch: KERNEL poke failed with 700"]
+    (note,) = control.notes()
+    assert note.startswith("node 1 of a graph launch: KERNEL poke failed with 700: ")
+    assert note.endswith(
+        f"write to {cell + 1024:#x}, 0 bytes behind the end of the allocation of 1024 bytes at {cell:#x}"
+    )
 
 
 def test_use_after_a_stream_ordered_free(board: Board) -> None:

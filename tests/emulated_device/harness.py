@@ -70,7 +70,7 @@ class Board:
         self.context = ok(cu.cuDevicePrimaryCtxRetain(self.device))
         ok(cu.cuCtxSetCurrent(self.context))
         self._later: list[Callable[[], object]] = []
-        self._module: Any = None
+        self._modules: dict[str, Any] = {}
 
     def later(self, action: Callable[[], object]) -> None:
         """Do this at the end, in reverse order."""
@@ -118,12 +118,16 @@ class Board:
         ok(cu.cuMemcpyDtoH(out.ctypes.data, pointer, out.nbytes))
         return out
 
-    def kernel(self, name: str) -> Any:
-        """A function of ``kernels/basic.c``."""
-        if self._module is None:
-            self._module = module = ok(cu.cuModuleLoadData(kernel_image()))
+    def module(self, file: str = "basic") -> Any:
+        """The module of a file in ``kernels/``."""
+        if file not in self._modules:
+            self._modules[file] = module = ok(cu.cuModuleLoadData(kernel_image(file)))
             self.later(lambda: cu.cuModuleUnload(module))
-        return ok(cu.cuModuleGetFunction(self._module, name.encode()))
+        return self._modules[file]
+
+    def kernel(self, name: str, file: str = "basic") -> Any:
+        """A function of a file in ``kernels/``."""
+        return ok(cu.cuModuleGetFunction(self.module(file), name.encode()))
 
     def launch(
         self, function: Any, stream: Any, *arguments: np.generic, grid: Any = 1, block: Any = 1, shared: int = 0

@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "control.h"
-#include "protection.h"
 
 namespace emulator {
 

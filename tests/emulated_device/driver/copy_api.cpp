@@ -5,7 +5,7 @@
 #include "copy.h"
 #include "graph_build.h"
 #include "memory.h"
-#include "protection.h"
+#include "faults.h"
 #include "scheduler.h"
 
 namespace emulator {
@@ -37,7 +37,7 @@ CUresult stage(CopyOperation& operation) {
     unsigned char* to = operation.staged.data();
     for (size_t z = 0; z < p.Depth; ++z)
         for (size_t y = 0; y < p.Height; ++y, to += p.WidthInBytes)
-            if (!protection::try_copy(to, first + z * slice + y * pitch, p.WidthInBytes)) return CUDA_ERROR_INVALID_VALUE;
+            if (!faults::try_copy(to, first + z * slice + y * pitch, p.WidthInBytes)) return CUDA_ERROR_INVALID_VALUE;
     return CUDA_SUCCESS;
 }
 

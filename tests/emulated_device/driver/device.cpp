@@ -9,6 +9,7 @@
 #include "memory.h"
 #include "pool.h"
 #include "protection.h"
+#include "scheduler.h"
 
 namespace emulator {
 

@@ -11,6 +11,7 @@ namespace emulator {
 struct Image : Counted {
     void* object = nullptr;
     graphcap_image_table* table = nullptr;
+    std::vector<uintptr_t> globals;  // its variables that somebody asked for
     ~Image() override;
 };
 
@@ -65,8 +66,10 @@ void seed(uint64_t value);
 // Runs all blocks; 0 or an error the kernel caused.
 CUresult run(const KernelCode& code, const unsigned grid[3], const unsigned block[3], size_t shared, void** parameters,
              Work& work);
-// Forgets a grid that was left by a fault.
-void abandon();
+// Forgets a grid that was left by a fault, and says where it was: "kernel f, block (…), thread (…): ".
+std::string abandon();
+// What went wrong in the last grid, in words; asking forgets it.
+std::string trouble();
 std::mutex& mutex();
 
 }  // namespace block_executor

@@ -63,6 +63,8 @@ CUresult check_shape(const KernelOperation& operation) {
     if (operation.block[0] > 1024 || operation.block[1] > 1024 || operation.block[2] > 64 || threads > 1024)
         return CUDA_ERROR_INVALID_VALUE;
     if (operation.grid[0] > 2147483647u || operation.grid[1] > 65535 || operation.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
+    const unsigned bound = operation.code->entry->most_threads;
+    if (bound && threads > bound) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     auto found = operation.code->attributes.find(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
     const unsigned limit = found == operation.code->attributes.end() ? 48 * 1024 : static_cast<unsigned>(found->second);
     return operation.shared > limit ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -186,7 +188,9 @@ int function_attribute(const KernelCode& code, CUfunction_attribute name) {
     if (found != code.attributes.end()) return found->second;
     switch (name) {
         case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-            return 1024;
+            return static_cast<int>(code.entry->most_threads ? code.entry->most_threads : 1024);
+        case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+            return static_cast<int>(code.entry->static_shared);
         case CU_FUNC_ATTRIBUTE_NUM_REGS:
             return 32;
         case CU_FUNC_ATTRIBUTE_PTX_VERSION:

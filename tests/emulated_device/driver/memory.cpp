@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -26,6 +27,12 @@ struct Tables {
     std::map<int, Arena> arenas;
     std::map<uintptr_t, GraphAllocation*> graph;
     uint64_t next_id = 1;
+    struct Freed {
+        uintptr_t start = 0;
+        size_t bytes = 0;
+    };
+    Freed freed[256];  // the last ones, in a ring
+    uint64_t freed_count = 0;
     size_t live[3] = {0, 0, 0};
 };
 
@@ -141,7 +148,9 @@ void release(uintptr_t start) {
     auto found = tables().allocations.find(start);
     if (found == tables().allocations.end()) return;
     const Allocation allocation = found->second;
+    if (allocation.global) return;
     tables().allocations.erase(found);
+    if (!allocation.registered) tables().freed[tables().freed_count++ % 256] = {start, allocation.bytes};
     --tables().live[static_cast<int>(allocation.space)];
     Device& device = *allocation.device;
     if (allocation.space != Space::host) device.used -= accounted(allocation.bytes);
@@ -216,7 +225,7 @@ size_t live_count(Space space) { return tables().live[static_cast<int>(space)]; 
 void release_context(Context& context) {
     std::vector<uintptr_t> doomed;
     for (const auto& entry : tables().allocations)
-        if (entry.second.context == &context && !entry.second.pool && !entry.second.graph) doomed.push_back(entry.first);
+        if (entry.second.context == &context && !entry.second.pool && !entry.second.graph && !entry.second.global) doomed.push_back(entry.first);
     for (uintptr_t start : doomed) release(start);
 }
 
@@ -224,6 +233,48 @@ void register_range(uintptr_t start, size_t bytes, Context* context) {
     Allocation& allocation = enter(start, bytes, Space::host, context->device);
     allocation.registered = true;
     allocation.context = context;
+}
+
+void register_global(uintptr_t start, size_t bytes, Context* context) {
+    Allocation allocation;
+    allocation.start = start;
+    allocation.bytes = bytes;
+    allocation.device = context->device;
+    allocation.context = context;
+    allocation.global = true;
+    allocation.id = tables().next_id++;
+    tables().allocations[start] = allocation;
+}
+
+void forget_global(uintptr_t start) { tables().allocations.erase(start); }
+
+std::string describe(uintptr_t address) {
+    auto hex = [](uintptr_t value) {
+        char text[24];
+        std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+        return std::string(text);
+    };
+    auto range = [&](uintptr_t start, size_t bytes) { return std::to_string(bytes) + " bytes at " + hex(start); };
+    if (const Allocation* inside = containing(address))
+        return "inside the allocation of " + range(inside->start, inside->bytes) + " of device " +
+               std::to_string(inside->device->ordinal);
+    const Tables& t = tables();
+    auto next = t.allocations.upper_bound(address);
+    if (next != t.allocations.begin()) {
+        const Allocation& before = std::prev(next)->second;
+        const size_t past = address - before.start - before.bytes;
+        if (past < page)  // the closed page that follows each allocation
+            return std::to_string(past) + " bytes behind the end of the allocation of " + range(before.start, before.bytes);
+    }
+    for (uint64_t i = 0; i < std::min<uint64_t>(t.freed_count, 256); ++i) {
+        const auto& freed = t.freed[(t.freed_count - 1 - i) % 256];
+        if (address - freed.start < freed.bytes) return "inside an allocation that was freed, of " + range(freed.start, freed.bytes);
+    }
+    constexpr size_t near = 65536;
+    if (next != t.allocations.end() && next->first - address < near)
+        return std::to_string(next->first - address) + " bytes before the allocation of " + range(next->first, next->second.bytes);
+    if (address < near) return "near address 0";
+    return in_arena(address) ? "in no allocation" : "not memory of a device";
 }
 
 uintptr_t reserve_address(Device& device, size_t bytes) {
@@ -269,7 +320,7 @@ void forget_graph_allocation(uintptr_t address) { tables().graph.erase(address);
 void protect_all(bool open) {
     for (auto& entry : tables().allocations) {
         const Allocation& allocation = entry.second;
-        if (allocation.space != Space::device) continue;
+        if (allocation.space != Space::device || allocation.global) continue;
         const uintptr_t first = first_page_of(allocation.start);
         mprotect(reinterpret_cast<void*>(first), pages(allocation.bytes), open ? PROT_READ | PROT_WRITE : PROT_NONE);
     }
@@ -278,7 +329,7 @@ void protect_all(bool open) {
 void reprotect_all() {
     for (auto& entry : tables().allocations) {
         const Allocation& allocation = entry.second;
-        if (allocation.space != Space::device) continue;
+        if (allocation.space != Space::device || allocation.global) continue;
         void* first = reinterpret_cast<void*>(first_page_of(allocation.start));
         mprotect(first, pages(allocation.bytes), PROT_READ | PROT_WRITE);
         protection::apply(first, pages(allocation.bytes), false);

@@ -30,6 +30,7 @@ struct Allocation {
     Context* context = nullptr;
     Ref<Pool> pool;
     bool registered = false;      // host memory that the program owns
+    bool global = false;          // a variable of a kernel image, which owns it
     bool freeing = false;         // a stream-ordered free was submitted
     unsigned host_flags = 0;
     uint64_t id = 0;
@@ -51,6 +52,11 @@ bool in_arena(uintptr_t address);
 size_t live_count(Space space);
 void release_context(Context& context);  // everything allocated in it, except what pools own
 void register_range(uintptr_t start, size_t bytes, Context* context);
+// A variable of a kernel image counts as device memory, as long as the image is loaded.
+void register_global(uintptr_t start, size_t bytes, Context* context);
+void forget_global(uintptr_t start);
+// Where an address lies that something ran into: "16 bytes behind the allocation of …".
+std::string describe(uintptr_t address);
 
 // Addresses without memory behind them, for allocation nodes.
 uintptr_t reserve_address(Device& device, size_t bytes);

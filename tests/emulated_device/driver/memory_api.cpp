@@ -130,7 +130,7 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr pointer) CALL(cuMemFree, release, nullptr
     memory::Allocation* allocation = memory::at(pointer);
     const GraphAllocation* graph = memory::graph_allocation(pointer);
     if (!allocation && !(graph && graph->promised)) return CUDA_ERROR_INVALID_VALUE;
-    if (allocation && allocation->space == Space::host && !allocation->pool) return CUDA_ERROR_INVALID_VALUE;
+    if (allocation && (allocation->global || (allocation->space == Space::host && !allocation->pool))) return CUDA_ERROR_INVALID_VALUE;
     if (inside_callback()) return CUDA_ERROR_NOT_PERMITTED;
     // Waits for everything that may still use the memory, as the driver does.
     scheduler::wait_all_idle(lock);

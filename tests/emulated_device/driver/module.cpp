@@ -2,6 +2,7 @@
 // cubin, fatbin) is refused, never translated.
 #include <dlfcn.h>
 #include <elf.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,11 +14,13 @@
 
 #include "capture.h"
 #include "kernel.h"
+#include "memory.h"
 #include "scheduler.h"
 
 namespace emulator {
 
 Image::~Image() {
+    for (const uintptr_t start : globals) memory::forget_global(start);
     if (object) dlclose(object);
 }
 
@@ -118,6 +121,41 @@ const graphcap_kernel_entry* entry_named(const Image& image, const char* name) {
     return nullptr;
 }
 
+// A symbol that the image itself exports, not one of the libraries that it uses.
+const ElfW(Sym)* exported(const Image& image, const char* name, void*& address) {
+    address = dlsym(image.object, name);
+    Dl_info info, own;
+    const ElfW(Sym)* symbol = nullptr;
+    if (!address || !dladdr1(address, &info, const_cast<void**>(reinterpret_cast<const void**>(&symbol)), RTLD_DL_SYMENT))
+        return nullptr;
+    if (!dladdr(image.table, &own) || own.dli_fbase != info.dli_fbase) return nullptr;
+    return symbol;
+}
+
+// By the name in the table, else by the compiler's name of the function: what a name expression was translated to.
+const graphcap_kernel_entry* find_kernel(const Image& image, const char* name) {
+    if (const auto* entry = entry_named(image, name)) return entry;
+    void* address;
+    if (!exported(image, name, address)) return nullptr;
+    for (const auto* entry = *image.table->kernels; entry; entry = entry->next)
+        if (entry->function == address) return entry;
+    return nullptr;
+}
+
+CUresult find_variable(Image& image, const char* name, Context* context, CUdeviceptr* out, size_t* bytes) {
+    void* address;
+    const ElfW(Sym)* symbol = exported(image, name, address);
+    if (!symbol || ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT || address == image.table) return CUDA_ERROR_NOT_FOUND;
+    const auto start = reinterpret_cast<uintptr_t>(address);
+    if (!memory::at(start)) {
+        memory::register_global(start, symbol->st_size, context);
+        image.globals.push_back(start);
+    }
+    if (out) *out = start;
+    if (bytes) *bytes = symbol->st_size;
+    return CUDA_SUCCESS;
+}
+
 size_t kernel_count(const Image& image) {
     size_t count = 0;
     for (const auto* entry = *image.table->kernels; entry; entry = entry->next) ++count;
@@ -156,7 +194,7 @@ CUresult load_library(CUlibrary* out, const void* data) {
 CUresult library_kernel(Library& library, const char* name, CUkernel* out) {
     auto found = library.kernels.find(name);
     if (found == library.kernels.end()) {
-        const auto* entry = entry_named(*library.image, name);
+        const auto* entry = find_kernel(*library.image, name);
         if (!entry) return CUDA_ERROR_NOT_FOUND;
         auto kernel = make<Kernel>();
         kernel->code = make_code(library.image, *entry);
@@ -209,13 +247,29 @@ CALL(cuModuleGetFunction, context, nullptr) {
     if (!out || !name) return CUDA_ERROR_INVALID_VALUE;
     auto found = module->functions.find(name);
     if (found == module->functions.end()) {
-        const auto* entry = entry_named(*module->image, name);
+        const auto* entry = find_kernel(*module->image, name);
         if (!entry) return CUDA_ERROR_NOT_FOUND;
         const uintptr_t function = add_function(make_code(module->image, *entry), module->context, module->handle);
         found = module->functions.emplace(name, function).first;
     }
     *out = reinterpret_cast<CUfunction>(found->second);
     return CUDA_SUCCESS;
+} END_CALL
+
+CUresult CUDAAPI cuModuleGetGlobal(CUdeviceptr* out, size_t* bytes, CUmodule handle, const char* name)
+CALL(cuModuleGetGlobal, context, nullptr) {
+    Module* module = state().modules.find(handle);
+    if (!module) return CUDA_ERROR_INVALID_HANDLE;
+    if (!name || (!out && !bytes)) return CUDA_ERROR_INVALID_VALUE;
+    return find_variable(*module->image, name, module->context, out, bytes);
+} END_CALL
+
+CUresult CUDAAPI cuLibraryGetGlobal(CUdeviceptr* out, size_t* bytes, CUlibrary handle, const char* name)
+CALL(cuLibraryGetGlobal, context, nullptr) {
+    Library* library = state().libraries.find(handle);
+    if (!library) return CUDA_ERROR_INVALID_HANDLE;
+    if (!name || (!out && !bytes)) return CUDA_ERROR_INVALID_VALUE;
+    return find_variable(*library->image, name, current_context(), out, bytes);
 } END_CALL
 
 CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int* out, CUmodule handle) CALL(cuModuleGetFunctionCount, context, nullptr) {

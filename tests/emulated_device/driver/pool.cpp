@@ -328,7 +328,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr pointer, CUstream handle) CALL(cuMem
     memory::Allocation* allocation = memory::at(pointer);
     if (graph) {
         if (!graph->promised) return CUDA_ERROR_INVALID_VALUE;  // its graph was never launched, or it is freed already
-    } else if (!allocation || (allocation->space != Space::device && !allocation->pool) || allocation->freeing) {
+    } else if (!allocation || (allocation->space != Space::device && !allocation->pool) || allocation->global || allocation->freeing) {
         return CUDA_ERROR_INVALID_VALUE;
     }
     auto operation = make<FreeOperation>();

@@ -7,9 +7,9 @@
 
 #include "control.h"
 #include "execute.h"
+#include "faults.h"
 #include "graph_run.h"
 #include "kernel.h"
-#include "protection.h"
 
 namespace emulator {
 
@@ -146,10 +146,10 @@ void start_callback_thread() {
     std::thread(callback_thread).detach();
 }
 
-void record_failure(Context& context, const std::string& what, CUresult result) {
+void record_failure(Context& context, const std::string& what, CUresult result, const std::string& trouble) {
     if (context.sticky != CUDA_SUCCESS) return;
     context.sticky = result;
-    note(what + " failed with " + std::to_string(result));
+    note(what + " failed with " + std::to_string(result) + (trouble.empty() ? "" : ": " + trouble));
 }
 
 }  // namespace
@@ -167,17 +167,18 @@ void execute_entry(Lock& lock, const Ref<Work>& work, const Ref<Frame>& frame, u
     } else if (operation && !operation->trivial() && (!step || step->enabled) &&
                (owner.context->sticky == CUDA_SUCCESS || operation->type == CU_GRAPH_NODE_TYPE_MEM_FREE)) {
         CUresult result;
+        std::string trouble;
         {
             const Ref<Operation> keep(const_cast<Operation*>(operation));
             lock.unlock();
-            result = run_protected(*operation, owner);
+            result = run_protected(*operation, owner, trouble);
             lock.lock();
         }
         if (result != CUDA_SUCCESS) {
             std::string what = "work in a stream: " + operation->name();
             if (step)
                 what = "node " + std::to_string(step->node_index) + " of a graph launch: " + operation->name();
-            record_failure(*owner.context, what, result);
+            record_failure(*owner.context, what, result, trouble);
         }
     }
     q.current_priority = priority;

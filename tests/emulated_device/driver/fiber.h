@@ -1,0 +1,50 @@
+// Stacks that kernels run on, and going from one to another.
+//
+// A stack has an area below it that nothing is mapped at, as large as the stack itself, so that a kernel which needs too
+// much of it faults there and not in somebody else's memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#if !defined(__x86_64__) || defined(GRAPHCAP_PORTABLE_FIBERS)
+#define GRAPHCAP_UCONTEXT_FIBERS
+#include <ucontext.h>
+#endif
+
+struct graphcap_thread_index;
+
+namespace emulator {
+
+struct Fiber {
+    void* stack_pointer = nullptr;  // where it goes on, while it does not run
+    char* stack = nullptr;          // lowest usable address; of the driver's own thread: null, or what the sanitizer found
+    size_t bytes = 0;
+    char* top = nullptr;  // where frames start; not the same in all stacks, see fiber.cpp
+    const graphcap_thread_index* thread = nullptr;  // the one that waits with this stack
+#ifdef GRAPHCAP_UCONTEXT_FIBERS
+    ucontext_t context{};
+#endif
+};
+
+namespace fiber {
+
+// A stack from the pool, which will begin with `main`. `main` must not return.
+Fiber* take(void (*main)());
+// All stacks go back to the pool, whatever runs on them is forgotten. Called on the driver's own stack.
+void forget_all();
+// Whether the address is one just below a stack.
+bool overflowed(uintptr_t address);
+// Bytes of one stack.
+size_t stack_bytes();
+
+// Goes on with `to`; returns when something goes on with `from`.
+void go(Fiber& from, Fiber& to);
+// First thing to call on a fresh stack.
+void arrived();
+// After a jump out of a fault: the thread is on its own stack again.
+void back_on(Fiber& native);
+
+}  // namespace fiber
+}  // namespace emulator
