@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "arithmetic.h"
 #include "cache.h"
 #include "control.h"
 #include "diagnostics.h"
@@ -125,13 +126,15 @@ class Compilation {
         }
         appended += "graphcap_detail::lowered_name *graphcap_lowered_names;\n";
         write_file(in("rewritten.ii"), made.text + appended);
-        std::vector<std::string> command = begin_command();
-        command.insert(command.end(), {"-fpreprocessed", "-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--build-id=none"});
-#if defined(__x86_64__)
-        command.push_back("-Wa," + tools_.library + "/x86_arithmetic.s");
-#endif
-        command.insert(command.end(), {in("rewritten.ii"), "-o", in("image.so")});
         count_event(Event::compiled);
+        std::vector<std::string> command = begin_command();
+        command.insert(command.end(), {"-fpreprocessed", "-S", in("rewritten.ii"), "-o", in("program.s")});
+        if (!take(run_program(command, scratch_))) return false;
+        read_file(in("program.s"), text);
+        write_file(in("image.s"), gpu_arithmetic(text));
+        command = {tools_.compiler, "-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--build-id=none"};
+        command.insert(command.end(), tools_.link_flags.begin(), tools_.link_flags.end());
+        command.insert(command.end(), {in("image.s"), "-o", in("image.so")});
         if (!take(run_program(command, scratch_))) return false;
         out_.succeeded = read_file(in("image.so"), out_.image);
         return out_.succeeded;

@@ -16,7 +16,7 @@ struct Toolchain {
     std::string cache;
     std::string headers_hash;
     std::string features;  // of the processor, as far as flags depend on them
-    std::vector<std::string> target_flags;
+    std::vector<std::string> target_flags, link_flags;
 };
 
 // Looked at once per process.
