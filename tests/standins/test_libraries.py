@@ -1,0 +1,101 @@
+"""The stand-ins as libraries: their names, their symbol versions, and that what is not offered refuses."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import cffi
+import pytest
+
+from tests.emulated_device import loader, standins
+
+NVIDIA = [name for name in standins.LIBRARIES if name != "primitives"]
+
+#: What does work, by library; every other name that the wheel links refuses.
+WORKS = {
+    "cublas": r"(Create|Destroy|GetVersion|[SG]etPointerMode|[SG]etStream)_v2|[SG]etMathMode|[SDCZ]gemm(_v2|Batched|StridedBatched)"
+    r"|SgemmEx|GemmEx|GemmStridedBatchedEx|[SDCZ](gemv|syrk|trsm|axpy|scal)_v2|[SDCZ](geam|dgmm)|([SD]ger|[CZ]ger[uc])_v2"
+    r"|([SD]dot|[CZ]dot[uc])_v2|([SD]|Sc|Dz)(nrm2|asum)_v2|I[sdcz]am(ax|in)_v2|(Css|Zds)cal_v2",
+    "curand": r"CreateGenerator|DestroyGenerator|GetVersion|Set.*|Generate.*",
+    "cufft": r"(?!)",
+    "cusolver": r"(Dn|Sp)(Create|Destroy|SetStream|GetStream)|GetProperty",
+    "cusparse": r"Create|Destroy|[SG]etStream|SetPointerMode|GetVersion|GetError(Name|String)",
+}
+STATUS = {"cublas": 15, "curand": 103, "cufft": 14, "cusolver": 9, "cusparse": 10}
+
+
+def symbols(path: Path) -> dict[str, str]:
+    """The names that a library offers, with their versions."""
+    out = subprocess.run(
+        ["nm", "-D", "--defined-only", "--with-symbol-versions", str(path)], check=True, capture_output=True, text=True
+    )
+    found = (re.fullmatch(r"\S+ [TW] (\w+)@@(\S+)", line) for line in out.stdout.splitlines())
+    return {match[1]: match[2] for match in found if match}
+
+
+@pytest.mark.parametrize("name", NVIDIA)
+def test_every_name_that_the_wheel_links_is_there_under_its_version(name: str) -> None:
+    library = standins.LIBRARIES[name]
+    offered = symbols(standins.build(name))
+    assert {one: offered.get(one) for one in standins.names(name)} == dict.fromkeys(
+        standins.names(name), library.soname
+    )
+
+
+@pytest.mark.parametrize("name", NVIDIA)
+def test_what_refuses_is_what_is_not_said_to_work(name: str) -> None:
+    works = {one for one in standins.names(name) if re.fullmatch(name + f"({WORKS[name]})", one)}
+    assert set(standins.refused(name)) == set(standins.names(name)) - works
+
+
+@pytest.mark.parametrize("name", NVIDIA)
+def test_a_name_that_is_not_offered_returns_the_status_for_that(name: str) -> None:
+    standins.load()
+    ffi = cffi.FFI()
+    refused = standins.refused(name)
+    ffi.cdef("".join(f"int {one}(void);\n" for one in refused))
+    library = ffi.dlopen(str(standins.build(name)))
+    assert {getattr(library, one)() for one in refused} <= {STATUS[name]}
+
+
+def test_the_loaded_libraries_are_what_their_sonames_give() -> None:
+    """An extension that asks for the soname gets ours, whatever else is installed."""
+    standins.load()
+    ffi = cffi.FFI()
+    ffi.cdef("int curandGetVersion(int *version);")
+    out = ffi.new("int *")
+    assert ffi.dlopen(standins.LIBRARIES["curand"].soname).curandGetVersion(out) == 0
+    mapped = Path("/proc/self/maps").read_text()
+    for path in standins.libraries():
+        assert str(path) in mapped
+        assert len({line.split()[-1] for line in mapped.splitlines() if line.endswith(path.name)}) == 1
+
+
+def test_none_asks_for_another_library_than_the_driver_and_the_compilers_own() -> None:
+    for path in standins.libraries():
+        out = subprocess.run(["readelf", "-d", str(path)], check=True, capture_output=True, text=True).stdout
+        needed = set(re.findall(r"\(NEEDED\).*\[(\S+)\]", out))
+        assert needed <= {
+            loader.SONAME,
+            "libstdc++.so.6",
+            "libm.so.6",
+            "libc.so.6",
+            "libgcc_s.so.1",
+            "ld-linux-x86-64.so.2",
+        }
+
+
+def test_a_build_is_kept() -> None:
+    path = standins.build("curand")
+    standins.build.cache_clear()
+    before = path.stat().st_mtime_ns
+    assert standins.build("curand") == path
+    assert path.stat().st_mtime_ns == before
+
+
+def test_the_text_of_cub_is_checked_before_it_is_changed() -> None:
+    with pytest.raises(ValueError, match="is this the pinned CuPy"):
+        standins.cython_source("cub", "cdef extern from 'cupy_cub.h' nogil:\n    void cub_device_reduce(void*)\n")
+    assert standins.cython_source("thrust", "text") == "text"
