@@ -11,6 +11,9 @@
 
 #include <type_traits>
 
+/* The rewriter reads it. */
+#undef __launch_bounds__
+
 namespace graphcap_detail {
 
 /* The mangled name of a symbol of this image; `otherwise` for one that the image does not export. */
@@ -19,17 +22,17 @@ inline const char *symbol_of(const void *address, const char *otherwise) {
     return dladdr(address, &found) && found.dli_sname && found.dli_saddr == address ? found.dli_sname : otherwise;
 }
 
-/* Puts a kernel into the table, once. A plain name is the name; any other is mangled. */
+/* Puts a kernel into the table, once. A plain name is the name; any other is mangled. `bound`: the most threads of a block. */
 template <class F> struct kernel_of {
     static_assert(!sizeof(F), "a name expression must name a __global__ function or a variable");
 };
 template <class... A> struct kernel_of<void (*)(A...)> {
     template <void (*kernel)(A...)> struct registration {
-        registration(const char *name, bool plain) {
+        registration(const char *name, bool plain, unsigned bound = 0) {
             for (const graphcap_kernel_entry *entry = graphcap_kernels; entry; entry = entry->next)
                 if (entry->function == (const void *)kernel) return;
-            static typename entry<void (*)(A...)>::template of<kernel> made(plain ? name
-                                                                                  : symbol_of((const void *)kernel, name));
+            const char *known = plain ? name : symbol_of((const void *)kernel, name);
+            static typename entry<void (*)(A...)>::template of<kernel> made(known, bound);
         }
     };
 };

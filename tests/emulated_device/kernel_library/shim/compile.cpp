@@ -61,11 +61,9 @@ class Compilation {
         return true;
     }
 
-    DiagnosticNames names() const { return {request_.name, request_.source, in("given/")}; }
-
     // Takes the compiler's output into the log. False: it failed.
-    bool take(const Finished& done) {
-        Diagnosed said = diagnose(done.output, names());
+    bool take(const Finished& done, bool columns = false) {
+        Diagnosed said = diagnose(done.output, {request_.name, request_.source, in("given/"), columns});
         const bool good = done.status == 0 && !(request_.options.warnings_are_errors && said.log.find("warning: ") != std::string::npos);
         if (!good && said.errors == 0) {
             said.errors = 1;
@@ -82,7 +80,7 @@ class Compilation {
         std::vector<std::string> command = {tools_.compiler};
         for (const std::string& flag : common_flags(request_.options)) command.push_back(flag);
         if (request_.options.warnings)
-            command.insert(command.end(), {"-Wunused-variable", "-Wunused-but-set-variable", "-Wno-attributes"});
+            command.insert(command.end(), {"-Wunused-variable", "-Wunused-but-set-variable", "-Wreturn-type", "-Wno-attributes"});
         else
             command.push_back("-w");
         return command;
@@ -104,7 +102,7 @@ class Compilation {
         command.insert(command.end(), {"-x", "c++", in("program.cu"), "-o", in("program.ii")});
         const Finished done = run_program(command, scratch_);
         if (done.status != 0 && !problem.empty()) out_.log += problem;
-        return take(done);
+        return take(done, true);
     }
 
     bool build() {
@@ -132,7 +130,7 @@ class Compilation {
         if (!take(run_program(command, scratch_))) return false;
         read_file(in("program.s"), text);
         write_file(in("image.s"), gpu_arithmetic(text));
-        command = {tools_.compiler, "-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--build-id=none"};
+        command = {tools_.compiler, "-shared", "-Wl,-Bsymbolic", "-Wl,-z,defs", "-Wl,--no-demangle", "-Wl,--build-id=none"};
         command.insert(command.end(), tools_.link_flags.begin(), tools_.link_flags.end());
         command.insert(command.end(), {in("image.s"), "-o", in("image.so")});
         if (!take(run_program(command, scratch_))) return false;

@@ -52,6 +52,18 @@ std::string line_of(std::string_view source, long number) {
     return std::string(source.substr(begin, end == std::string_view::npos ? end : end - begin));
 }
 
+// Where the first name that a message quotes stands in a line, or npos.
+size_t word_in(const std::string& line, const std::string& message) {
+    const std::string word = between(message, "'", "'");
+    auto part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+    if (word.empty() || !std::all_of(word.begin(), word.end(), part)) return std::string::npos;
+    for (size_t at = line.find(word); at != std::string::npos; at = line.find(word, at + 1)) {
+        const size_t end = at + word.size();
+        if ((at == 0 || !part(line[at - 1])) && (end == line.size() || !part(line[end]))) return at;
+    }
+    return std::string::npos;
+}
+
 // "file:12:34" from the right; false where it is none.
 bool split_place(const std::string& place, std::string& file, long& line, long& column) {
     auto number = [](const std::string& text) {
@@ -93,7 +105,8 @@ Diagnosed diagnose(std::string_view output, const DiagnosticNames& names) {
         std::string line(output.substr(begin, stop - begin));
         begin = stop + 1;
         line = without(without(line, names.scratch), kernel_prefix);
-        const std::string missing = between(line, "undefined reference to `", "'");
+        std::string missing = between(line, "undefined reference to `", "'");
+        if (missing.empty()) missing = between(line, "undefined reference to '", "'");
         if (!missing.empty()) {
             if (unresolved.insert(missing).second) {
                 ++out.errors;
@@ -116,22 +129,22 @@ Diagnosed diagnose(std::string_view output, const DiagnosticNames& names) {
             if (context) out.log += "          " + line + "\n";
             continue;
         }
-        const std::string message = worded(line.substr(at + std::string(found->mark).size()));
+        const std::string message = line.substr(at + std::string(found->mark).size());
         std::string file;
         long number = 0, column = 0;
         const bool placed = split_place(line.substr(0, at), file, number, column);
         if (found->error && line.compare(0, 9, "collect2:") == 0) continue;  // the linker's complaint was the line before
         if (found->error) ++out.errors;
         out.log += placed ? file + "(" + std::to_string(number) + "): " : "";
-        out.log += std::string(found->shown) + ": " + message + "\n";
+        out.log += std::string(found->shown) + ": " + worded(message) + "\n";
         if (placed && file == names.program) {
-            const std::string quoted_line = line_of(names.source, number);
-            if (!quoted_line.empty()) {
-                const size_t indent = std::min(quoted_line.find_first_not_of(" \t"), quoted_line.size());
-                out.log += "      " + quoted_line.substr(indent) + "\n";
-                if (column > static_cast<long>(indent)) out.log += std::string(6 + static_cast<size_t>(column) - 1 - indent, ' ') + "^\n";
-                out.log += "\n";
-            }
+            const std::string text = line_of(names.source, number);
+            if (text.empty()) continue;
+            const size_t indent = std::min(text.find_first_not_of(" \t"), text.size());
+            const size_t caret = names.columns && column > 0 ? static_cast<size_t>(column) - 1 : word_in(text, message);
+            out.log += "      " + text.substr(indent) + "\n";
+            if (caret >= indent && caret < text.size()) out.log += std::string(6 + caret - indent, ' ') + "^\n";
+            out.log += "\n";
         }
     }
     return out;

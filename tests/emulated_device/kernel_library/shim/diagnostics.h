@@ -10,6 +10,7 @@ struct DiagnosticNames {
     std::string program;       // the program's name
     std::string_view source;   // its text, to quote lines from
     std::string scratch;       // the folder of the compilation, which nobody wants to see
+    bool columns = false;      // the compiler saw the program as it is written, so its columns are the program's
 };
 
 struct Diagnosed {

@@ -74,6 +74,9 @@ class Rewriter {
             erase(token);
         } else if (token.is("__shared__")) {
             shared(token);
+        } else if (token.is("__launch_bounds__")) {
+            const size_t end = closing(i_ + 1);
+            if (end < tokens_.size()) edits_.push_back({token.begin, at(end).end, ""});
         }
     }
 
@@ -161,7 +164,7 @@ class Rewriter {
 
     // Past attributes in any spelling at `k`, or `k` itself.
     size_t past_attribute(size_t k) const {
-        if (at(k).is("__attribute__") || at(k).is("alignas") || at(k).is("_Alignas")) return closing(k + 1) + 1;
+        if (at(k).is("__attribute__") || at(k).is("alignas") || at(k).is("__launch_bounds__")) return closing(k + 1) + 1;
         if (at(k).is("[") && at(k + 1).is("[")) return closing(k) + 1;
         return k;
     }
@@ -194,8 +197,11 @@ class Rewriter {
         while (name_begin >= first + 2 && at(name_begin - 1).is("::") && at(name_begin - 2).kind == Token::identifier)
             name_begin -= 2;
         bool c = c_linkage();
-        for (size_t k = first; k < open; ++k)
+        std::string bound;
+        for (size_t k = first; k < open; ++k) {
             if (at(k).is("extern") && at(k + 1).is("\"C\"")) c = true;
+            if (at(k).is("__launch_bounds__")) bound = first_argument(k + 1);
+        }
         const std::string own_name(at(plain_name).text);
         std::string called = join(name_begin, open);
         if (c) {
@@ -210,11 +216,18 @@ class Rewriter {
         const std::string shown = c ? own_name : scopes_.back().path + join(name_begin, open);
         const std::string registration = " static graphcap_detail::kernel_of<void (*)(" + parameter_types(open, close) +
                                          ")>::registration<&" + called + "> graphcap_entry_" + std::to_string(entries_++) + "(" +
-                                         quoted(shown) + ", " + (c ? "true" : "false") + ");";
+                                         quoted(shown) + ", " + (c ? "true" : "false") + (bound.empty() ? "" : ", " + bound) + ");";
         if (at(end).is(";"))
             insert(at(end).end, registration);
         else
             bodies_[end] = registration;
+    }
+
+    std::string first_argument(size_t open) const {
+        const size_t close = closing(open);
+        size_t end = open + 1;
+        while (end < close && !at(end).is(",")) end = closing(end) + 1;
+        return join(open + 1, end);
     }
 
     // The parameter list as a function type takes it: without default arguments.

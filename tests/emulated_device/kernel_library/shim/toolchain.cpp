@@ -102,6 +102,8 @@ std::vector<std::string> common_flags(const Options& options) {
         "-fno-math-errno", "-fno-trapping-math", "-fno-isolate-erroneous-paths-dereference",
         // One thread is one lane already; arithmetic.h wants scalar conversions.
         "-fno-tree-vectorize", "-fno-tree-slp-vectorize",
+        // A function that ends without its return value is a trap, not whatever code comes next.
+        "-fsanitize=return", "-fsanitize-undefined-trap-on-error",
         // A kernel compiler contracts by default.
         options.fused_multiply_add ? "-ffp-contract=fast" : "-ffp-contract=off",
         "-fmessage-length=0", "-fno-diagnostics-show-caret", "-fno-diagnostics-show-option",
