@@ -63,10 +63,8 @@ GRAPHCAP_ROUNDED(d, double, rn, to_nearest)
     GRAPHCAP_FUNCTION T name(T a, T b, T c) {                                                                         \
         using graphcap_detail::opaque;                                                                                \
         graphcap_detail::rounding_section section(graphcap_detail::mode);                                             \
-        return opaque(GRAPHCAP_FMA_HERE(opaque(a), opaque(b), opaque(c)));                                            \
+        return opaque(std::fma(opaque(a), opaque(b), opaque(c)));                                            \
     }
-#ifdef __FMA__
-#define GRAPHCAP_FMA_HERE(a, b, c) std::fma(a, b, c)
 GRAPHCAP_FMA(__fmaf_rn, float, to_nearest)
 GRAPHCAP_FMA(__fmaf_rd, float, down)
 GRAPHCAP_FMA(__fmaf_ru, float, up)
@@ -75,10 +73,6 @@ GRAPHCAP_FMA(__fma_rn, double, to_nearest)
 GRAPHCAP_FMA(__fma_rd, double, down)
 GRAPHCAP_FMA(__fma_ru, double, up)
 GRAPHCAP_FMA(__fma_rz, double, to_zero)
-#undef GRAPHCAP_FMA_HERE
-#else
-#error "kernels are compiled with -mfma: device arithmetic is full of fused multiply-adds"
-#endif
 #undef GRAPHCAP_FMA
 
 GRAPHCAP_FUNCTION float __fmaf_ieee_rn(float a, float b, float c) { return __fmaf_rn(a, b, c); }
