@@ -47,6 +47,10 @@ ALLOWED: Final[dict[str, tuple[str, str]]] = {
         "the sanitizers are not installed",
         "tests that run under sanitizers",
     ),
+    r"no CuPy for the tests: ": (
+        "no CuPy for the tests: (why)",
+        "no pinned wheel of CuPy for this Python and machine, no package index within reach, or no CuPy installed beside a real GPU",
+    ),
     r".*(no wheel|could not import|is not installed).*": (
         "a package is not installed",
         "no wheel for this architecture or Python",

@@ -72,6 +72,11 @@ def load() -> str:
     return _mode
 
 
+def is_loaded() -> bool:
+    """Whether :func:`load` has given this process its CuPy."""
+    return _mode is not None
+
+
 def tree() -> building.Tree:
     """The tree that was loaded.
 
