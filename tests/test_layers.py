@@ -54,7 +54,10 @@ _ONLY_IN: dict[str, tuple[str, ...]] = {
     # array_namespace("cuda") hands out CuPy itself, when the user asks for it; the hook is for users who have it already
     "cupy": ("graphcap.interop.cupy", "graphcap.backends.cuda.backend"),
     "cupyx": ("graphcap.interop.cupy",),
-    "cuda": ("graphcap.backends.cuda",),
+    "cuda": ("graphcap.backends.cuda", "graphcap.interop.cuda_core"),
+    "numba": ("graphcap.interop.numba", "graphcap.interop._numba_guard"),
+    "rmm": ("graphcap.interop.rmm",),
+    "jax": (),
     "dpctl": ("graphcap.backends.xpu",),
     "dpnp": ("graphcap.backends.xpu",),
     "pytest": ("graphcap.testing",),

@@ -15,11 +15,12 @@ import contextlib
 import importlib
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from graphcap.errors import UnsupportedError
+from graphcap.errors import GraphcapWarning, UnsupportedError
 from graphcap.interface import GraphCaptureMode
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from graphcap.memory import CachingAllocator
 
 __all__ = [
+    "ArrayHook",
     "Backend",
     "BackendStatus",
     "Capabilities",
@@ -279,11 +281,20 @@ class _HookEntry:
     hook: FrameworkHook | None = None
 
 
+class ArrayHook(FrameworkHook, Protocol):
+    """A framework whose arrays are cloned by its own means; one without keeps to :class:`FrameworkHook`."""
+
+    def clone_array(self, value: Any, stream: Stream) -> Any:
+        """A new array of the framework with the contents of `value`, in stream order; ``None`` if it is not its array."""
+
+
 _hooks: dict[str, list[_HookEntry]] = {}
 
 
-def register_framework_hook(backend: str, module: str, target: str) -> None:
+def register_framework_hook(backend: str, module: str, target: str, *, own_streams: bool = True) -> None:
+    own_streams: bool = True
     """Let a framework take part, once the user has imported it.
+    failed: bool = False
 
     Parameters
     ----------
@@ -297,10 +308,13 @@ def register_framework_hook(backend: str, module: str, target: str) -> None:
     """
     entries = _hooks.setdefault(backend.upper(), [])
     if all(known.target != target for known in entries):
-        entries.append(_HookEntry(module, target))
+        entries.append(_HookEntry(module, target, own_streams))
 
 
 def framework_hooks(backend: str) -> Sequence[FrameworkHook]:
+    own_streams
+        The framework has a current stream of its own, which may change at any time: every replay asks it. Without, its
+        import makes no replay slower.
     """The hooks of the frameworks that are imported by now, for a backend."""
     entries = _hooks.get(backend)
     if entries is None:  # the usual case on the replay path
@@ -309,8 +323,17 @@ def framework_hooks(backend: str) -> Sequence[FrameworkHook]:
 
 
 def _loaded(entry: _HookEntry) -> Iterator[FrameworkHook]:
-    if entry.hook is None and entry.module in sys.modules:
+    if entry.hook is None and not entry.failed and entry.module in sys.modules:
         module, _, attribute = entry.target.partition(":")
-        entry.hook = getattr(importlib.import_module(module), attribute)
+        try:
+            entry.hook = getattr(importlib.import_module(module), attribute)
+        except Exception as error:  # a release or a mode of the framework that its hook does not know
+            entry.failed = True
+            warnings.warn(
+                f"{entry.module} takes no part in graphcap's streams and captures, because its hook ({module}) cannot be loaded: "
+                f"{type(error).__name__}: {error}",
+                GraphcapWarning,
+                stacklevel=3,
+            )
     if entry.hook is not None:
         yield entry.hook

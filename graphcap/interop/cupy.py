@@ -86,6 +86,13 @@ class CuPyHook:
         explained.__cause__ = error
         return explained
 
+    def clone_array(self, value: Any, stream: Stream) -> Any:
+        """A CuPy array like `value` with its contents, in stream order; ``None`` if `value` is not CuPy's."""
+        if not isinstance(value, cupy.ndarray):
+            return None
+        with stream:
+            return value.copy()
+
 
 def _way_out(text: str) -> str:
     for library in ("cuBLAS", "cuSOLVER", "cuRAND", "cuSPARSE"):

@@ -12,9 +12,10 @@ import numpy as np
 from graphcap.backends.base import Backend, BackendStatus, Capabilities, one_object
 from graphcap.backends.buffer import Buffer
 from graphcap.backends.cpu import captures
-from graphcap.backends.cpu.memory_view import CPUBuffer
+from graphcap.backends.cpu.memory_view import CPUBuffer, plain, writable
 from graphcap.backends.cpu.source import HostSegments
 from graphcap.backends.cpu.stream import CPUEvent, CPUStream
+from graphcap.backends.guests import host_array
 from graphcap.backends.host_errors import HostErrors
 from graphcap.backends.streams import Event, Stream
 from graphcap.errors import UnsupportedError
@@ -81,18 +82,21 @@ class CPUBackend(Backend):
 
     def array_key(self, value: Any) -> Hashable | None:
         if type(value) is not np.ndarray:
-            value = getattr(value, "graphcap_data", None)
+            data = getattr(value, "graphcap_data", None)
+            value = host_array(value, "an array argument") if data is None else data
             if value is None:
                 return None
         return value.shape, value.dtype
 
     def clone_array(self, value: Any, stream: Stream) -> Any:
         with stream:
-            return self.array_namespace(0).asarray(value, copy=True)
+        own = value if hasattr(value, "graphcap_data") else plain(value, "an array argument")
+            return self.array_namespace(0).asarray(own, copy=True)
 
     def load_array(self, target: Any, value: Any, stream: Stream) -> None:
         if target is not value:
-            np.copyto(target.graphcap_data, getattr(value, "graphcap_data", value))
+            own = getattr(target, "graphcap_data", None)
+            np.copyto(writable(target, "a bound array") if own is None else own, plain(value, "an input"))
 
     def result_array(self, value: Any, stream: Stream, like: Any) -> Any:
         if type(like) is np.ndarray:  # the caller works with plain arrays

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphcap.backends.buffer import Buffer
+from graphcap.backends.guests import host_array
 
 __all__ = ["CPUBuffer", "PoolMemory", "plain", "writable"]
 
@@ -54,7 +55,7 @@ class PoolMemory:
 
 
 def plain(value: Any, what: str, *, others: bool = False) -> Any:
-    """The plain ``numpy.ndarray`` view of an array, of a buffer, or of a NumPy array itself.
+    """The plain ``numpy.ndarray`` view of an array, of a buffer, of a NumPy array itself, or of another library's array.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def plain(value: Any, what: str, *, others: bool = False) -> Any:
     Raises
     ------
     TypeError
-        `value` is none of these.
+        `value` is none of these, or its library does not export it (see :func:`graphcap.backends.guests.host_array`).
     """
     if type(value) is np.ndarray:
         return value
@@ -77,6 +78,9 @@ def plain(value: Any, what: str, *, others: bool = False) -> Any:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return np.frombuffer(value, np.uint8)
+    guest = host_array(value, what)
+    if guest is not None:
+        return guest
     raise TypeError(f"{what}: expected an array or a buffer of the CPU, not {type(value).__name__}.")
 
 

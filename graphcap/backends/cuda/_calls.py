@@ -95,6 +95,17 @@ def capture_status(stream: int) -> CaptureStatus:
     return CaptureStatus(int(driver.call("cuStreamIsCapturing", stream, asked="a status query of a stream")))
 
 
+def stream_device(stream: int) -> int | None:
+    """The device of a stream; ``None`` while it captures, which forbids the question, and where the driver cannot tell."""
+    code, status = driver.answer("cuStreamIsCapturing", stream)
+    if code or CaptureStatus(int(status)) is not CaptureStatus.NONE:
+        return None
+    if not hasattr(driver.bindings(), "cuStreamGetDevice"):
+        return None
+    code, device = driver.answer("cuStreamGetDevice", stream)
+    return None if code else int(device)
+
+
 class CaptureInfo(NamedTuple):
     """What the driver tells of a stream that captures. `id` and the rest mean something only while it is active."""
 

@@ -12,11 +12,12 @@ import warnings
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
-from graphcap.backends.base import Backend, BackendStatus, Capabilities, one_object
+from graphcap.backends.base import Backend, BackendStatus, Capabilities, framework_hooks, one_object
 from graphcap.backends.buffer import Buffer
 from graphcap.backends.cuda import _calls as calls
 from graphcap.backends.cuda import _driver as driver
 from graphcap.backends.cuda import host_calls
+from graphcap.backends.cuda.array import CUDAArray
 from graphcap.backends.cuda.buffer import CUDABuffer, PinnedBuffer
 from graphcap.backends.cuda.captures import Captures
 from graphcap.backends.cuda.context import DeviceGuard, Relaxed, current_device, primary_devices
@@ -34,6 +35,8 @@ from graphcap.memory import CachingAllocator
 __all__ = ["CUDABackend", "cuda_backend"]
 
 CONDITIONAL_NODES_SINCE: Final = 12040
+_DEFAULT_STREAMS: Final = (0, 1, 2)
+"""The legacy default stream under both of its numbers, and the thread's own: they are of the current device."""
 _HANDLE_NAMES: Final = ("ptr", "cuda_stream", "handle")
 
 
@@ -134,6 +137,8 @@ class CUDABackend(Backend):
         TypeError
             `stream` is none of these.
         """
+        ValueError
+            The driver says that it is a stream of another device; or it is a negative int.
         if isinstance(stream, CUDAStream):
             return stream
         protocol = getattr(stream, "__cuda_stream__", None)
@@ -143,23 +148,34 @@ class CUDABackend(Backend):
                 raise TypeError(
                     f"Stream.wrap(): __cuda_stream__ of {type(stream).__name__} gave {found!r}, not (0, handle)."
                 )
-            return CUDAStream(self, device, int(found[1]), owner=stream)
+            return self._foreign(int(found[1]), device, stream)
         if isinstance(stream, int) and not isinstance(stream, bool):
             if stream < 0:
                 raise ValueError(f"Stream.wrap({stream}): a stream handle is not negative.")
-            return CUDAStream(self, device, stream)
+            return self._foreign(stream, device, None)
         for name in _HANDLE_NAMES:
             handle = getattr(stream, name, None)
             if isinstance(handle, int):
-                return CUDAStream(self, device, handle, owner=stream)
+                return self._foreign(handle, device, stream)
         if type(stream).__name__ == "CUstream":
             number: Any = stream
-            return CUDAStream(self, device, int(number), owner=stream)
+            return self._foreign(int(number), device, stream)
         raise TypeError(
             f"Stream.wrap(): a {type(stream).__name__} is no CUDA stream: it has no __cuda_stream__, no .ptr, and is no int."
         )
 
     def default_stream(self, device: int) -> Stream:
+    def _foreign(self, handle: int, device: int, owner: object) -> CUDAStream:
+        if handle not in _DEFAULT_STREAMS:
+            with DeviceGuard(device):
+                home = calls.stream_device(handle)
+            if home not in (device, None):
+                raise ValueError(
+                    f"Stream.wrap(): the stream {handle:#x} is of cuda:{home}, not of cuda:{device}. Name its device, as in "
+                    f"Stream.wrap(stream, 'cuda:{home}')."
+                )
+        return CUDAStream(self, device, handle, owner=owner)
+
         found = self._default.get(device)
         if found is None:
             found = self._default.setdefault(device, CUDAStream(self, device, 0))
@@ -255,15 +271,28 @@ class CUDABackend(Backend):
 
     def array_key(self, value: Any) -> Hashable | None:
         interface = getattr(value, "__cuda_array_interface__", None)
-        if interface is None or isinstance(value, Buffer):
+        if isinstance(value, Buffer):
             return super().array_key(value)
-        return tuple(interface["shape"]), interface["typestr"]
+        if interface is not None:
+            return tuple(interface["shape"]), interface["typestr"]
+        memory = device_operand(value, "array")  # by DLPack
+        if memory is None:
+            return None
+        return (memory.nbytes, "bytes") if memory.dtype is None else (memory.shape, memory.dtype.str)
 
     def clone_array(self, value: Any, stream: Stream) -> Any:
-        if isinstance(value, Buffer) or not hasattr(value, "copy"):
+        if isinstance(value, Buffer):
             return stream.save(value)
-        with stream:  # an array library copies on its own current stream, which follows this one
-            return value.copy()
+        for hook in framework_hooks(self.name):
+            clone = getattr(hook, "clone_array", None)
+            made = None if clone is None else clone(value, stream)
+            if made is not None:
+                return made
+        memory = device_operand(value, "array")
+        if memory is None or memory.dtype is None:
+            return stream.save(value)
+        copy = stream.save(value)
+        return CUDAArray(copy, copy.ptr, memory.shape or (), memory.dtype, device_index=stream.device_index)
 
     def load_array(self, target: Any, value: Any, stream: Stream) -> None:
         to, source = device_operand(target, "input"), device_operand(value, "input")

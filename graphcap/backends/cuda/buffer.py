@@ -9,7 +9,7 @@ import numpy as np
 
 from graphcap.backends.buffer import Buffer
 from graphcap.backends.cuda.context import DeviceGuard
-from graphcap.errors import UnsupportedError
+from graphcap.errors import CaptureForbiddenError, UnsupportedError
 from graphcap.interface import CaptureStatus
 
 if TYPE_CHECKING:
@@ -50,6 +50,34 @@ class CUDABuffer(Buffer):
     def __dlpack_device__(self) -> tuple[int, int]:
         return (_DLPACK_CUDA, self.device_index)
 
+    def check_export(self, stream: int | None, dl_device: tuple[int, int] | None, copy: bool | None) -> None:
+        """Refuse what an export cannot do, and let the consumer's stream wait for the buffer's. Raises as :meth:`__dlpack__`.
+
+        In a capture of the consumer's alone nothing waits: work that was submitted eagerly cannot be waited for in a graph,
+        so whoever replays it puts that work before the replay.
+        """
+        if copy:
+            raise BufferError("a graphcap buffer is exported as it is; copy it with Stream.copy() first.")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"the buffer lies on {self.device}, not on DLPack device {tuple(dl_device)}.")
+        if stream == 0:
+            raise BufferError("__dlpack__(stream=0): DLPack forbids 0; the legacy default stream is 1.")
+        if stream == -1:
+            return
+        consumer = self.backend.wrap_stream(_LEGACY if stream is None else stream, self.device_index)
+        if consumer == self.stream:
+            return
+        if self.stream.capture_status is not CaptureStatus.NONE:
+            if consumer.is_default or consumer.capture_id != self.stream.capture_id:
+                raise CaptureForbiddenError(
+                    f"__dlpack__(stream={stream})",
+                    f"{self.stream!r}, which the buffer was made for, captures, and {consumer!r} takes no part in that",
+                    "Make the capturing stream the importing library's current one, or ask for no ordering: stream=-1.",
+                )
+        elif consumer.capture_status is not CaptureStatus.NONE:
+            return
+        consumer.wait(self.stream)
+
     def __dlpack__(
         self,
         *,
@@ -71,16 +99,11 @@ class CUDABuffer(Buffer):
         UnsupportedError
             cuda.core, which makes the capsule, is not installed.
         BufferError
-            A copy or another device is asked for.
+            A copy or another device is asked for, or `stream` is 0, which DLPack does not allow.
+        CaptureForbiddenError
+            The buffer's stream captures, and `stream` (the legacy default stream, if not given) takes no part in that capture.
         """
-        if copy:
-            raise BufferError("a graphcap buffer is exported as it is; copy it with Stream.copy() first.")
-        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"the buffer lies on {self.device}, not on DLPack device {tuple(dl_device)}.")
-        if stream != -1:
-            consumer = self.backend.wrap_stream(_LEGACY if stream is None else stream, self.device_index)
-            if consumer != self.stream:
-                consumer.wait(self.stream)
+        self.check_export(stream, dl_device, copy)
         try:
             core: Any = importlib.import_module("cuda.core")
         except ImportError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -104,6 +104,8 @@ class Parameters:
         (structs by value), and objects with an ``int()`` such as condition handles.
     layout
         The kernel's parameters, if known: the number and sizes are then checked, which the driver does not do.
+    consumer
+        As for :func:`graphcap.backends.cuda.operands.operand`.
 
     Raises
     ------
@@ -113,7 +115,13 @@ class Parameters:
         An argument whose size is not the parameter's, or an int that does not fit.
     """
 
-    def __init__(self, args: Sequence[Any], layout: tuple[graph_calls.ParameterSlot, ...] | None) -> None:
+    def __init__(
+        self,
+        args: Sequence[Any],
+        layout: tuple[graph_calls.ParameterSlot, ...] | None,
+        consumer: Callable[[], int] | None = None,
+    ) -> None:
+        self._order = () if consumer is None else (consumer,)
         if layout is not None and len(layout) != len(args):
             raise TypeError(f"launch(): the kernel takes {len(layout)} arguments, {len(args)} were given.")
         self.operands: list[Operand] = []
@@ -129,7 +137,8 @@ class Parameters:
         return int(self._pointers.__array_interface__["data"][0])
 
     def _pack(self, index: int, arg: Any, nbytes: int | None) -> np.ndarray[Any, Any]:
-        memory = device_operand(arg, f"launch() argument {index}") if not isinstance(arg, (int, float)) else None
+        number = isinstance(arg, (int, float))
+        memory = None if number else device_operand(arg, f"launch() argument {index}", *self._order)
         if memory is not None:
             self.operands.append(memory)
             value = np.array([memory.address], np.uintp)

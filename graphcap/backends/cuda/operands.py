@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 import numpy as np
 
+from graphcap.backends import guests
 from graphcap.backends.buffer import Buffer
+from graphcap.errors import UnsupportedError
 
 __all__ = ["Operand", "device_operand", "operand", "pattern_of"]
+
+_NO_ORDER: Final = -1
+"""DLPack's number for a consumer that orders nothing."""
+
+
+def _nobody() -> int:
+    return _NO_ORDER
 
 
 @dataclass(slots=True)
@@ -28,6 +40,10 @@ class Operand:
         The element type; ``None`` for an untyped buffer.
     read_only
         It may not be written.
+    stream
+        The stream that must be waited for before the memory is used, as its array interface says; 0 for none.
+    shape
+        Of an array; ``None`` for an untyped buffer.
     """
 
     address: int
@@ -36,10 +52,17 @@ class Operand:
     owner: object
     dtype: np.dtype[Any] | None = None
     read_only: bool = False
+    stream: int = 0
+    shape: tuple[int, ...] | None = None
 
 
-def operand(value: Any, what: str) -> Operand:
+def operand(value: Any, what: str, consumer: Callable[[], int] = _nobody) -> Operand:
     """The memory behind a device buffer, an array of the device, or a host array.
+
+    Parameters
+    ----------
+    consumer
+        Gives DLPack's number of the stream that will use it, for libraries that make it wait themselves.
 
     Raises
     ------
@@ -48,7 +71,7 @@ def operand(value: Any, what: str) -> Operand:
     ValueError
         It is not contiguous.
     """
-    found = device_operand(value, what)
+    found = device_operand(value, what, consumer)
     if found is not None:
         return found
     if isinstance(value, (bytes, bytearray, memoryview)):
@@ -56,10 +79,13 @@ def operand(value: Any, what: str) -> Operand:
     elif isinstance(value, np.ndarray) or hasattr(value, "__array_interface__"):
         view = np.asarray(value)
     else:
-        raise TypeError(
-            f"{what}: expected a device buffer, an object with __cuda_array_interface__, or a host array, not "
-            f"{type(value).__name__}."
-        )
+        guest = guests.host_array(value, what)
+        if guest is None:
+            raise TypeError(
+                f"{what}: expected a device buffer, an object with __cuda_array_interface__ or __dlpack__, or a host array, "
+                f"not {type(value).__name__}."
+            )
+        view = guest
     if view.dtype.hasobject:
         raise TypeError(f"{what}: an array of Python objects cannot be copied to a device.")
     if not view.flags.c_contiguous:
@@ -69,24 +95,52 @@ def operand(value: Any, what: str) -> Operand:
     return Operand(address, view.nbytes, False, (value, view), view.dtype, not view.flags.writeable)
 
 
-def device_operand(value: Any, what: str) -> Operand | None:
-    """The device memory behind `value`; ``None`` if it is no device memory."""
+def device_operand(value: Any, what: str, consumer: Callable[[], int] = _nobody) -> Operand | None:
+    """The device memory behind `value`; ``None`` if it is no device memory. Parameters and errors as of :func:`operand`."""
     if isinstance(value, Buffer):
         if getattr(value, "on_host", False):
             return None
         return Operand(value.ptr, value.nbytes, True, value)
     interface = getattr(value, "__cuda_array_interface__", None)
     if interface is None:
-        return None
+        return _by_dlpack(value, what, consumer)
     dtype = np.dtype(interface["typestr"])
     shape = tuple(int(n) for n in interface["shape"])
     address, read_only = interface["data"]
     if not _is_contiguous(shape, interface.get("strides"), dtype.itemsize):
         raise ValueError(f"{what}: the device array is not contiguous (C order). Make a contiguous copy of it.")
-    nbytes = dtype.itemsize
-    for n in shape:
-        nbytes *= n
-    return Operand(int(address), nbytes, True, value, dtype, bool(read_only))
+    stream = interface.get("stream")
+    if stream == 0:
+        raise ValueError(f"{what}: its array interface names stream 0; the legacy default stream is 1.")
+    nbytes = dtype.itemsize * prod(shape)
+    return Operand(int(address), nbytes, True, value, dtype, bool(read_only), int(stream or 0), shape)
+
+
+def _by_dlpack(value: Any, what: str, consumer: Callable[[], int]) -> Operand | None:
+    if isinstance(value, np.ndarray):
+        return None
+    device = guests.dlpack_device(value)
+    if device is None or device[0] not in guests.CUDA_MEMORY:
+        return None
+    if type(value).__module__.startswith("cuda.core") and hasattr(type(value), "from_handle"):
+        # A Buffer: bytes without a type, as graphcap's own.
+        return Operand(int(value.handle), int(value.size), True, value)
+    try:
+        utils: Any = importlib.import_module("cuda.core.utils")
+    except ImportError as error:
+        raise UnsupportedError("CUDA", f"{what} by DLPack", "dlpack", "pip install cuda-core") from error
+    view = utils.StridedMemoryView.from_dlpack(value, stream_ptr=consumer())
+    dtype = view.dtype
+    if dtype is None:
+        raise TypeError(f"{what}: NumPy lacks the item type of this {type(value).__name__}. View it as integers.")
+    shape = tuple(int(n) for n in view.shape)
+    strides = None if view.strides is None else tuple(int(n) * dtype.itemsize for n in view.strides)
+    if not _is_contiguous(shape, strides, dtype.itemsize):
+        raise ValueError(f"{what}: the device array is not contiguous (C order). Make a contiguous copy of it.")
+    # The view holds the capsule, and that whatever the library keeps for it.
+    return Operand(
+        int(view.ptr), dtype.itemsize * prod(shape), True, (value, view), dtype, bool(view.readonly), 0, shape
+    )
 
 
 def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> bool:

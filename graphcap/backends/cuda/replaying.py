@@ -93,7 +93,7 @@ class _Watcher:
         self._wary = 0
 
     def names(self) -> set[str]:
-        return {entry.module for entry in base._hooks.get("CUDA", ())}
+        return {entry.module for entry in base._hooks.get("CUDA", ()) if entry.own_streams}
 
     def seen(self) -> bool:
         """Whether such a framework is imported, or may be just now; begins to watch at the first question."""

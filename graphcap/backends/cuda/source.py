@@ -8,6 +8,9 @@ from graphcap.backends.cuda.context import DeviceGuard, Relaxed
 
 __all__ = ["DeviceSegments", "PinnedSegments"]
 
+_INVALID_HANDLE = 400
+_LEGACY = 1
+
 
 class _Events:
     """The events of a segment source; those given back are used again."""
@@ -20,7 +23,13 @@ class _Events:
         with DeviceGuard(self._device), Relaxed():
             event = self._spare.pop() if self._spare else calls.create_event(timing=False)
             try:
-                driver.call("cuEventRecord", event, stream)
+                code, _ = driver.answer("cuEventRecord", event, stream)
+                if code == _INVALID_HANDLE:
+                    # Its library has destroyed the stream, whose work may still run: after a wait for all there is, it does not.
+                    driver.call("cuCtxSynchronize")
+                    driver.call("cuEventRecord", event, _LEGACY)
+                else:
+                    driver.check("cuEventRecord", code)
             except BaseException:
                 self._spare.append(event)
                 raise

@@ -157,7 +157,8 @@ class CUDAStream(Stream):
     # -- work ----------------------------------------------------------------------------------------------------
 
     def copy(self, dst: Any, src: Any) -> None:
-        target, source = operand(dst, "copy() destination"), operand(src, "copy() source")
+        consumer = self.consumer_number
+        target, source = operand(dst, "copy() destination", consumer), operand(src, "copy() source", consumer)
         if target.read_only:
             raise ValueError("copy() destination: the memory is read-only.")
         if target.nbytes != source.nbytes:
@@ -172,7 +173,7 @@ class CUDAStream(Stream):
                 self._hold_until_done(target, source)
 
     def fill(self, dst: Any, value: float | complex) -> None:
-        target = operand(dst, "fill() destination")
+        target = operand(dst, "fill() destination", self.consumer_number)
         if target.read_only:
             raise ValueError("fill() destination: the memory is read-only.")
         if not target.on_device:
@@ -257,7 +258,7 @@ class CUDAStream(Stream):
         blocks, threads = dimensions(grid, "grid"), dimensions(block, "block")
         with DeviceGuard(self.device_index):
             ref = kernel_ref(kernel)
-            parameters = Parameters(args, ref.layout)
+            parameters = Parameters(args, ref.layout, self.consumer_number)
             if self._keep_operands(*parameters.operands):
                 self._keep(ref.owner)
             self._call(
@@ -367,12 +368,30 @@ class CUDAStream(Stream):
         again by the body. Gives back whether a capture of graphcap records the stream.
         """
         capture = self._capture()
+        for memory in operands:
+            if memory.stream and memory.stream != self._handle:
+                self.order_after(memory)
         if capture is None:
             return False
         for memory in operands:
             if not capture.owns(memory):
                 capture.retain(memory.owner)
         return True
+
+    def order_after(self, memory: Operand) -> None:
+        """Wait for the stream that an array's interface names. Between eager streams alone: a graph cannot wait for them."""
+        producer = CUDAStream(self.backend, self.device_index, memory.stream, owner=memory.owner)
+        if producer.handle == self._handle or self.capture_status is not CaptureStatus.NONE:
+            return
+        if not producer.is_default and producer.capture_status is not CaptureStatus.NONE:
+            return  # the array is of a capture, and so are its contents
+        self.wait(producer)
+
+    def consumer_number(self) -> int:
+        """What DLPack calls this stream: libraries let it wait for their own. -1, no waiting, while it captures."""
+        if self.is_default:
+            return _LEGACY
+        return -1 if self.capture_status is not CaptureStatus.NONE else self._handle
 
     def _hold_until_done(self, *operands: Operand) -> None:
         """After submitting eager work: host memory must outlive it."""
