@@ -274,13 +274,6 @@ class FrameworkHook(Protocol):
         """What to raise in place of an error of the framework inside a capture; ``None`` to let it pass unchanged."""
 
 
-@dataclass
-class _HookEntry:
-    module: str
-    target: str
-    hook: FrameworkHook | None = None
-
-
 class ArrayHook(FrameworkHook, Protocol):
     """A framework whose arrays are cloned by its own means; one without keeps to :class:`FrameworkHook`."""
 
@@ -288,13 +281,20 @@ class ArrayHook(FrameworkHook, Protocol):
         """A new array of the framework with the contents of `value`, in stream order; ``None`` if it is not its array."""
 
 
+@dataclass
+class _HookEntry:
+    module: str
+    target: str
+    own_streams: bool = True
+    hook: FrameworkHook | None = None
+    failed: bool = False
+
+
 _hooks: dict[str, list[_HookEntry]] = {}
 
 
 def register_framework_hook(backend: str, module: str, target: str, *, own_streams: bool = True) -> None:
-    own_streams: bool = True
     """Let a framework take part, once the user has imported it.
-    failed: bool = False
 
     Parameters
     ----------
@@ -305,6 +305,9 @@ def register_framework_hook(backend: str, module: str, target: str, *, own_strea
         nothing.
     target
         ``"package.module:attribute"`` of the :class:`FrameworkHook` object.
+    own_streams
+        The framework has a current stream of its own, which may change at any time: every replay asks it. Without, its
+        import makes no replay slower.
     """
     entries = _hooks.setdefault(backend.upper(), [])
     if all(known.target != target for known in entries):
@@ -312,9 +315,6 @@ def register_framework_hook(backend: str, module: str, target: str, *, own_strea
 
 
 def framework_hooks(backend: str) -> Sequence[FrameworkHook]:
-    own_streams
-        The framework has a current stream of its own, which may change at any time: every replay asks it. Without, its
-        import makes no replay slower.
     """The hooks of the frameworks that are imported by now, for a backend."""
     entries = _hooks.get(backend)
     if entries is None:  # the usual case on the replay path

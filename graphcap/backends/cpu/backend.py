@@ -89,8 +89,8 @@ class CPUBackend(Backend):
         return value.shape, value.dtype
 
     def clone_array(self, value: Any, stream: Stream) -> Any:
-        with stream:
         own = value if hasattr(value, "graphcap_data") else plain(value, "an array argument")
+        with stream:
             return self.array_namespace(0).asarray(own, copy=True)
 
     def load_array(self, target: Any, value: Any, stream: Stream) -> None:

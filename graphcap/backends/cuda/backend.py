@@ -136,9 +136,9 @@ class CUDABackend(Backend):
         ------
         TypeError
             `stream` is none of these.
-        """
         ValueError
             The driver says that it is a stream of another device; or it is a negative int.
+        """
         if isinstance(stream, CUDAStream):
             return stream
         protocol = getattr(stream, "__cuda_stream__", None)
@@ -164,7 +164,6 @@ class CUDABackend(Backend):
             f"Stream.wrap(): a {type(stream).__name__} is no CUDA stream: it has no __cuda_stream__, no .ptr, and is no int."
         )
 
-    def default_stream(self, device: int) -> Stream:
     def _foreign(self, handle: int, device: int, owner: object) -> CUDAStream:
         if handle not in _DEFAULT_STREAMS:
             with DeviceGuard(device):
@@ -176,6 +175,7 @@ class CUDABackend(Backend):
                 )
         return CUDAStream(self, device, handle, owner=owner)
 
+    def default_stream(self, device: int) -> Stream:
         found = self._default.get(device)
         if found is None:
             found = self._default.setdefault(device, CUDAStream(self, device, 0))
