@@ -81,6 +81,24 @@ int curandGenerateLogNormalDouble(void *generator, uintptr_t out, size_t n, doub
 int curandGeneratePoisson(void *generator, uintptr_t out, size_t n, double rate);
 """
 
+_FFT = """
+int cufftCreate(int *plan);
+int cufftDestroy(int plan);
+int cufftGetVersion(int *version);
+int cufftSetStream(int plan, uintptr_t stream);
+int cufftSetAutoAllocation(int plan, int on);
+int cufftSetWorkArea(int plan, uintptr_t memory);
+int cufftMakePlan1d(int plan, int n, int kind, int batch, size_t *work);
+int cufftMakePlanMany(int plan, int axes, int *n, int *in_box, int in_stride, int in_distance, int *out_box, int out_stride,
+                      int out_distance, int kind, int batch, size_t *work);
+int cufftExecC2C(int plan, uintptr_t in, uintptr_t out, int direction);
+int cufftExecZ2Z(int plan, uintptr_t in, uintptr_t out, int direction);
+int cufftExecR2C(int plan, uintptr_t in, uintptr_t out);
+int cufftExecD2Z(int plan, uintptr_t in, uintptr_t out);
+int cufftExecC2R(int plan, uintptr_t in, uintptr_t out);
+int cufftExecZ2D(int plan, uintptr_t in, uintptr_t out);
+"""
+
 _PRIMITIVES = """
 typedef struct { char *(*allocate)(void *, size_t); int (*release)(void *, char *); void *owner; } graphcap_workspace;
 int graphcap_sort(int element, uintptr_t data, ptrdiff_t *shape, size_t dimensions, intptr_t stream, graphcap_workspace work);
@@ -102,7 +120,7 @@ def interface() -> Any:
     ffi.cdef(_BLAS + "".join(_BLAS_EACH.replace("{L}", letter) for letter in DTYPES))
     for template, functions in ((_GER, _GERS), (_DOT, _DOTS), (_REDUCTION, _REDUCTIONS)):
         ffi.cdef("".join(template.replace("{N}", name) for name in functions))
-    ffi.cdef(_RAND + _PRIMITIVES)
+    ffi.cdef(_RAND + _FFT + _PRIMITIVES)
     return ffi
 
 

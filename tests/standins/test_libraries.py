@@ -19,7 +19,7 @@ WORKS = {
     r"|SgemmEx|GemmEx|GemmStridedBatchedEx|[SDCZ](gemv|syrk|trsm|axpy|scal)_v2|[SDCZ](geam|dgmm)|([SD]ger|[CZ]ger[uc])_v2"
     r"|([SD]dot|[CZ]dot[uc])_v2|([SD]|Sc|Dz)(nrm2|asum)_v2|I[sdcz]am(ax|in)_v2|(Css|Zds)cal_v2",
     "curand": r"CreateGenerator|DestroyGenerator|GetVersion|Set.*|Generate.*",
-    "cufft": r"(?!)",
+    "cufft": r"Create|Destroy|GetVersion|SetStream|SetAutoAllocation|SetWorkArea|MakePlan(1d|Many)|Exec[CZ]2[CZ]|Exec(R2C|C2R|D2Z|Z2D)",
     "cusolver": r"(Dn|Sp)(Create|Destroy|SetStream|GetStream)|GetProperty",
     "cusparse": r"Create|Destroy|[SG]etStream|SetPointerMode|GetVersion|GetError(Name|String)",
 }

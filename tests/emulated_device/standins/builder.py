@@ -35,7 +35,7 @@ LIBRARIES: Final = {
     "primitives": Library("libgraphcap_primitives.so", "primitives.cpp", "primitives.cpp", None, "graphcap_*", 0),
     "cublas": Library("libcublas.so.13", "blas.cpp", "blas.cpp", "cublas.txt", "cublas*", 15),
     "curand": Library("libcurand.so.10", "rand.cpp", "rand.cpp", "curand.txt", "curand*", 103),
-    "cufft": Library("libcufft.so.12", None, None, "cufft.txt", "cufft*", 14),
+    "cufft": Library("libcufft.so.12", "fft.cpp", "fft.cpp", "cufft.txt", "cufft*", 14),
     "cusolver": Library("libcusolver.so.12", "solver.cpp", None, "cusolver.txt", "cusolver*", 9),
     "cusparse": Library("libcusparse.so.12", "sparse.cpp", None, "cusparse.txt", "cusparse*", 10),
 }
