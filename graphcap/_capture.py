@@ -23,10 +23,13 @@ def capture(
     warmup: Callable[[], Any] | None = None,
     warmup_count: int = 1,
     preserve: Iterable[Any] = (),
+    inputs: Iterable[Any] = (),
+    keep_inputs: bool = True,
     pool: Any = None,
     capture_mode: GraphCaptureMode | int | str = GraphCaptureMode.DEFAULT,
     stream: Any = None,
     strict: bool = False,
+    lifetimes: str | None = None,
 ) -> Iterator[Graph]:
     """Capture the body's work on a side stream of its own; the graph keeps its template, so it can be inspected.
 
@@ -45,14 +48,21 @@ def capture(
         How often.
     preserve
         Arrays or buffers that the warm-up changes and the captured program must find unchanged: a warm-up that advances a
-        time step would be a silent error.
+        time step would be a silent error. The graph keeps them.
+    inputs
+        Arrays made before the capture that its work uses; the graph keeps them. graphcap's own memory is kept anyway.
+    keep_inputs
+        False: do not keep `inputs`, but check before each replay that they are alive and where they were
+        (``StalePointerError``).
     pool, capture_mode
         As for :class:`Graph`.
     stream
         Capture on this stream instead of a new one.
     strict
-        Capture on a *blocking* stream, so that work which leaks to the legacy default stream fails instead of running
-        unrecorded (S-D22).
+        Let fail what would otherwise go wrong unseen: capture on a *blocking* stream, so that work which leaks to the legacy
+        default stream fails instead of running unrecorded (S-D22), and with ``lifetimes="strict"`` if not given.
+    lifetimes
+        As for :class:`Graph`.
 
     Yields
     ------
@@ -62,7 +72,9 @@ def capture(
     Raises
     ------
     ValueError
-        `strict` together with `stream`; `stream` is of another device; `warmup_count` is not positive.
+        `strict` together with `stream`; `stream` is of another device; `warmup_count` is not positive; `lifetimes` is no level.
+    TypeError
+        With ``keep_inputs=False``: the memory of an input is not known, or it cannot be referred to weakly.
     Exception
         What the warm-up or the body raises, unchanged; the capture is thrown away. And everything that
         :meth:`Graph.capture_begin` and :meth:`Graph.capture_end` raise.
@@ -72,7 +84,10 @@ def capture(
         raise ValueError("capture(strict=True) makes its own blocking stream; leave `stream` out.")
     if warmup_count < 1:
         raise ValueError(f"capture(warmup_count={warmup_count}): at least 1. Leave `warmup` out to have none.")
-    graph = Graph(device or found.backend.name.lower(), keep_graph=True, pool=pool, capture_mode=capture_mode)
+    level = lifetimes or ("strict" if strict else "warn")
+    name = device or found.backend.name.lower()
+    graph = Graph(name, keep_graph=True, pool=pool, capture_mode=capture_mode, lifetimes=level)
+    kept = list(preserve)
     with guard(found):
         index = found.current
         outer = streams.current_stream(found.backend, index)
@@ -85,10 +100,14 @@ def capture(
                 if side != outer:
                     side.wait(outer)
                 if warmup is not None:
-                    with side.preserved(preserve):
+                    with side.preserved(kept):
                         for _ in range(warmup_count):
                             warmup()
                 with graph:
+                    for value in (*kept, *inputs) if keep_inputs else kept:
+                        graph.retain(value)
+                    for value in () if keep_inputs else inputs:
+                        graph._beyond("watch", "capture(keep_inputs=False)")(value)
                     yield graph
         except BaseException as error:
             # The warm-up's work and what `preserve` restores may still run: whoever catches this must come after them.

@@ -18,6 +18,8 @@ from graphcap._gc_pause import GCPause
 from graphcap._typing import PathLike
 from graphcap.backends import streams
 from graphcap.backends.base import framework_hooks
+from graphcap.backends.extents import Declared
+from graphcap.backends.lifetimes import level_of
 from graphcap.backends.streams import Stream
 from graphcap.errors import (
     BackendNotFoundError,
@@ -67,11 +69,15 @@ class Graph:
         not given. Graphs that share a pool must be replayed in the order in which they were captured, one at a time.
     capture_mode
         See :class:`graphcap.GraphCaptureMode`.
+    lifetimes
+        What the end of a capture does about pointers in its nodes whose owner is not known, so that the memory may be freed
+        before a replay: ``"warn"`` (:class:`UnownedPointerWarning`), ``"strict"`` (:class:`UnownedPointerError`, and the
+        capture is thrown away), ``"off"``. See ``docs/lifetimes.md``.
 
     Raises
     ------
     ValueError, TypeError
-        An unknown mode or device, or a pool id that cannot be one.
+        An unknown mode, level or device, or a pool id that cannot be one.
     PoolStateError
         `pool` was never issued.
     BackendNotFoundError, BackendUnavailableError
@@ -85,6 +91,7 @@ class Graph:
         *,
         pool: Any = None,
         capture_mode: GraphCaptureMode | int | str = GraphCaptureMode.DEFAULT,
+        lifetimes: str = "warn",
     ) -> None:
         text = default_device() if device is None else device
         name, index = type_of(text)
@@ -92,6 +99,7 @@ class Graph:
         self._exit = contextlib.ExitStack()
         self._bound: dict[str, Any] = {}
         self._mode = parse_mode(capture_mode)
+        level = level_of(lifetimes)
         self._pool = pool_id_of(pool)
         impl = registry.create_graph_impl(name, GraphImplArgs(keep_graph=bool(keep_graph)))
         if impl is None:
@@ -101,6 +109,10 @@ class Graph:
         self._name = name
         self._index = index
         self._impl: GraphImplInterface = impl
+        if level != "warn":
+            if not hasattr(impl, "lifetimes"):
+                raise UnsupportedError(name, f"Graph(lifetimes={level!r})", "lifetimes")
+            impl.lifetimes = level
         make_replay: Callable[[Callable[..., None]], Callable[..., None]] | None = getattr(
             impl, "replay_function", None
         )
@@ -166,11 +178,17 @@ class Graph:
             on.
         UnjoinedStreamError, CaptureInvalidatedError
             The capture cannot become a graph. It is over, and the graph is new.
+        UnownedPointerError
+            With ``lifetimes="strict"``: a node uses memory whose owner is not known. It is over, and the graph is new.
 
         Warns
         -----
         EmptyGraphWarning
             Nothing was captured.
+        UnownedPointerWarning
+            A node uses memory whose owner is not known.
+        ReusedMemoryWarning
+            An array made in the capture is overwritten by each replay, and never written by the captured work.
         """
         try:
             self._impl.capture_end()
@@ -241,6 +259,8 @@ class Graph:
             shape or dtype; nothing was copied then.
         TypeError
             `inputs` gives something that is no array of the device.
+        StalePointerError
+            In debug mode, or for inputs that are not kept: memory that a node uses is gone or has moved. Nothing was launched.
         Exception
             What a host call of an earlier replay raised.
         """
@@ -314,7 +334,10 @@ class Graph:
         return self._impl.pool()
 
     def enable_debug_mode(self) -> None:
-        """Before a capture: keep its template, and turn on the backend's extra validation. Never turned off."""
+        """Before a capture: keep its template, and turn on the backend's extra validation. Never turned off.
+
+        Every replay first checks that what owns the memory of its nodes is alive and where it was (``StalePointerError``).
+        """
         self._impl.enable_debug_mode()
 
     def debug_dump(self, path: PathLike) -> None:
@@ -340,9 +363,18 @@ class Graph:
         found: GraphTopology = self._beyond("topology", "topology()")()
         return found
 
-    def retain(self, owner: Any) -> Any:
-        """Keep an object alive as long as the graph (until ``reset()``); gives it back."""
-        self._beyond("retain", "retain()")(owner)
+    def retain(self, owner: Any, *, address: int | None = None, nbytes: int = 1) -> Any:
+        """Keep an object alive as long as the graph (until ``reset()``); gives it back.
+
+        Parameters
+        ----------
+        owner
+            Any object. Where its memory lies is known for buffers and for whatever has an array interface; pointers to it are
+            then owned.
+        address, nbytes
+            Memory that `owner` keeps, for an object that does not tell it.
+        """
+        self._beyond("retain", "retain()")(owner if address is None else Declared(owner, address, nbytes))
         return owner
 
     def update(self, other: Graph) -> None:

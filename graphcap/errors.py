@@ -33,8 +33,11 @@ __all__ = [
     "OutOfMemoryError",
     "PoolError",
     "PoolStateError",
+    "ReusedMemoryWarning",
     "StalePointerError",
     "UnjoinedStreamError",
+    "UnownedPointerError",
+    "UnownedPointerWarning",
     "UnsupportedError",
     "add_note",
 ]
@@ -135,6 +138,20 @@ class CaptureIsolationError(CaptureError):
     """A dependency crosses into or out of a capture, or would join two captures."""
 
 
+class UnownedPointerError(CaptureError):
+    """Nodes of a strict capture use memory whose owner is not known. The capture is over, and the graph is new.
+
+    Attributes
+    ----------
+    pointers
+        One line for each pointer: node, argument, address, and what is known of the memory.
+    """
+
+    def __init__(self, asked: str = "", state: str = "", cure: str = "", *, pointers: tuple[str, ...] = ()) -> None:
+        super().__init__(asked, state, cure)
+        self.pointers = pointers
+
+
 class GraphError(GraphcapError, RuntimeError):
     """Something about a graph after its capture."""
 
@@ -152,7 +169,38 @@ class GraphUpdateError(GraphError):
 
 
 class StalePointerError(GraphError):
-    """A node would use memory whose owner is gone or has moved."""
+    """A node would use memory whose owner is gone or has moved. Nothing was launched.
+
+    Attributes
+    ----------
+    node, argument
+        The node and its argument, in words.
+    address
+        The address that was captured.
+    freed_by
+        File, line and function of the code that let the owner go; empty where that is not known.
+    others
+        Further pointers that are stale, in words.
+    """
+
+    def __init__(
+        self,
+        asked: str = "",
+        state: str = "",
+        cure: str = "",
+        *,
+        node: str = "",
+        argument: str = "",
+        address: int = 0,
+        freed_by: str = "",
+        others: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(asked, state, cure)
+        self.node = node
+        self.argument = argument
+        self.address = address
+        self.freed_by = freed_by
+        self.others = others
 
 
 class PoolError(GraphcapError, RuntimeError):
@@ -241,6 +289,24 @@ class GraphcapWarning(RuntimeWarning):
 
 class EmptyGraphWarning(GraphcapWarning):
     """A capture ended with no node in it. The graph can be replayed and does nothing."""
+
+
+class UnownedPointerWarning(GraphcapWarning):
+    """Nodes of a captured graph use memory whose owner is not known: a replay may come after it was freed.
+
+    Attributes
+    ----------
+    pointers
+        One line for each pointer: node, argument, address, and what is known of the memory.
+    """
+
+    def __init__(self, text: str = "", pointers: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.pointers = pointers
+
+
+class ReusedMemoryWarning(GraphcapWarning):
+    """Every replay overwrites an array that was made in the capture and that the captured work never writes."""
 
 
 def add_note(error: BaseException, note: str) -> None:

@@ -179,6 +179,10 @@ class Backend(abc.ABC):
     def allocator(self, device: int) -> CachingAllocator:
         """The device's memory manager."""
 
+    def allocators(self) -> Sequence[CachingAllocator]:
+        """Every memory manager whose memory a node may use: one per device, and per kind of memory."""
+        return [self.allocator(index) for index in range(self.device_count())]
+
     @abc.abstractmethod
     def allocate(self, nbytes: int, device: int, stream: Stream) -> Buffer:
         """A buffer whose first use is on `stream`; from the capture's pool when `stream` captures.

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from graphcap import memory
 from graphcap._capture_state import CaptureState, Move, State
 from graphcap.backends.base import Backend, framework_hooks
+from graphcap.backends.graph_memory import GraphMemory, issue
 from graphcap.backends.streams import Stream, current_stream
 from graphcap.errors import (
     CaptureStateError,
@@ -39,16 +40,17 @@ from graphcap.interface import (
     GraphImplInterface,
     MempoolId,
 )
+from graphcap.memory.claims import HandOuts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from graphcap.topology import GraphTopology
 
 __all__ = ["GraphImpl"]
 
 
-class GraphImpl(GraphImplInterface):
+class GraphImpl(GraphMemory, GraphImplInterface):
     """A graph implementation whose device parts are still to be supplied.
 
     Parameters
@@ -61,6 +63,7 @@ class GraphImpl(GraphImplInterface):
     """How to get the one :class:`Backend` object of this type; a static method of the subclass."""
 
     def __init__(self, args: GraphImplArgs) -> None:
+        super().__init__()
         self.keep_graph: Final = args.keep_graph
         self.debug = False
         self.state = CaptureState()
@@ -72,7 +75,6 @@ class GraphImpl(GraphImplInterface):
         self._thread = 0
         self._pool: MempoolId | None = None
         self._nested_pools: tuple[MempoolId, ...] = ()  # of `use_mem_pool` scopes inside the capture (S-C48)
-        self._owned: list[object] = []
         self._hooks = contextlib.ExitStack()
         self._warned_mode = False
 
@@ -149,6 +151,8 @@ class GraphImpl(GraphImplInterface):
             undo.callback(self._end_routing, allocator, pool_id)
             route.belongs = self._begin(stream, mode)
             undo.callback(self._abandon)
+            self._given = route.log
+            self._given.mark = self._marker()
             allocator.capture_began()
             undo.callback(allocator.capture_ended)
             self._hooks = self._enter_hooks(stream, pool_id)
@@ -174,6 +178,7 @@ class GraphImpl(GraphImplInterface):
             raise
         try:
             self._leave_capture()
+            trouble = self._inspect_memory()
             if move is not Move.END_TEMPLATE:
                 self._instantiate()
             if move is Move.END_EXECUTABLE:
@@ -189,6 +194,7 @@ class GraphImpl(GraphImplInterface):
                 EmptyGraphWarning,
                 stacklevel=2,
             )
+        issue(trouble)
 
     def instantiate(self) -> None:
         self._check(Move.INSTANTIATE)
@@ -201,6 +207,8 @@ class GraphImpl(GraphImplInterface):
         if self.state.state is State.TEMPLATE:
             self._instantiate()
             self.state.move(Move.INSTANTIATE)
+        if self._checks is not None:
+            self._check_memory()
         self._launch()
 
     def reset(self) -> None:
@@ -234,10 +242,6 @@ class GraphImpl(GraphImplInterface):
         self._check(Move.INSPECT, "topology()")
         return self._topology()
 
-    def retain(self, owner: object) -> None:
-        """Keep `owner` alive until ``reset`` or until the graph dies (rule 12)."""
-        self._owned.append(owner)
-
     def update(self, other: GraphImplInterface) -> None:
         """Give the executable the node parameters of another captured graph of the same topology."""
         raise UnsupportedError(self._backend.name, "Graph.update()", "graph_update")
@@ -257,6 +261,20 @@ class GraphImpl(GraphImplInterface):
             warnings.warn(f"dropping a graph failed: {error}", GraphcapWarning, stacklevel=1)
 
     # -- pieces --------------------------------------------------------------------------------------------------
+
+    def _allocators(self) -> Sequence[memory.CachingAllocator]:
+        return self._backend.allocators()
+
+    def _logged(self, belongs: Callable[[int], bool]) -> _Route:
+        """A routing filter for a further manager of the device's memory, with the same log."""
+        route = _Route()
+        route.belongs = belongs
+        if self._given is not None:
+            route.log = self._given
+        return route
+
+    def _own_pools(self) -> frozenset[MempoolId]:
+        return frozenset(self._nested_pools if self._pool is None else (self._pool, *self._nested_pools))
 
     def _check(self, move: Move, asked: str | None = None) -> State:
         if self.state.state is State.ACTIVE:
@@ -371,6 +389,7 @@ class GraphImpl(GraphImplInterface):
         pool, self._pool = self._pool, None
         nested, self._nested_pools = self._nested_pools, ()
         owned, self._owned = self._owned, []
+        self._forget_memory()
         try:
             self._drop_executable()
             self._drop_template()
@@ -387,10 +406,11 @@ class GraphImpl(GraphImplInterface):
 class _Route:
     """The routing filter of a capture; nothing belongs to it until the device's capture has begun (S-B13)."""
 
-    __slots__ = ("belongs",)
+    __slots__ = ("belongs", "log")
 
     def __init__(self) -> None:
         self.belongs: Callable[[int], bool] = _nothing
+        self.log = HandOuts(int)
 
     def __call__(self, stream: int) -> bool:
         return self.belongs(stream)

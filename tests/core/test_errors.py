@@ -58,9 +58,16 @@ def test_tree(name: str) -> None:
 
 
 def test_nothing_beside_the_tree() -> None:
-    """Design 5: every public class is in the tree, but for the one that memory checks add."""
-    assert set(errors.__all__) - set(_TREE) == {"add_note", "StalePointerError"}
-    assert errors.StalePointerError.__bases__ == (errors.GraphError,)
+    """Design 5: every public class is in the tree, but for those that lifetime checks add."""
+    added = {
+        "StalePointerError": errors.GraphError,
+        "UnownedPointerError": errors.CaptureError,
+        "UnownedPointerWarning": errors.GraphcapWarning,
+        "ReusedMemoryWarning": errors.GraphcapWarning,
+    }
+    assert set(errors.__all__) - set(_TREE) == {"add_note", *added}
+    for name, base in added.items():
+        assert getattr(errors, name).__bases__ == (base,)
 
 
 def test_message_has_three_parts() -> None:

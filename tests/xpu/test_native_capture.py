@@ -55,7 +55,7 @@ def test_direct_work_is_recorded_in_order(streams: list[Any], x: Any) -> None:
     """dpctl calls between graphcap's are nodes of the graph, at their place."""
     stream = streams[0]
     ints(x)[:] = 1
-    graph = graphcap.Graph("xpu", keep_graph=True)
+    graph = graphcap.Graph("xpu", keep_graph=True, lifetimes="off")
     with stream, graph:
         through(stream, "add_scalar_i32", x, 1)
         direct(stream, "scale_i32", x, 10)
@@ -108,7 +108,7 @@ def test_queue_taken_between_wait_and_work(streams: list[Any], x: Any) -> None:
     """Direct work on a fork waits for the fork's event, also if the queue was taken only after the wait."""
     origin, fork, _ = streams
     ints(x)[:] = 1
-    graph = graphcap.Graph("xpu", keep_graph=True)
+    graph = graphcap.Graph("xpu", keep_graph=True, lifetimes="off")
     with origin, graph:
         for _ in range(10):
             through(origin, "add_scalar_i32", x, 1)
@@ -239,7 +239,7 @@ def test_empty_direct_capture_counts_direct_work(streams: list[Any], x: Any) -> 
     """A capture that holds only direct work is not empty (rule 7)."""
     stream = streams[0]
     ints(x)[:] = 1
-    graph = graphcap.Graph("xpu")
+    graph = graphcap.Graph("xpu", lifetimes="off")
     with stream, graph:
         direct(stream, "scale_i32", x, 4)
     graph.retain(x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from graphcap._files import write_whole
@@ -14,9 +14,11 @@ from graphcap.backends.cpu.captures import Capture, forbid, lock, open_captures
 from graphcap.backends.cpu.describe import describe
 from graphcap.backends.cpu.native import walker
 from graphcap.backends.cpu.native.executable import NativeExecutable, thread_count
+from graphcap.backends.cpu.pointers import pointer_uses, pool_uses
 from graphcap.backends.cpu.replay import PythonExecutable
 from graphcap.backends.cpu.stream import CPUStream
 from graphcap.backends.graph_impl import GraphImpl
+from graphcap.backends.lifetimes import PointerUse
 from graphcap.backends.streams import Stream, current_stream
 from graphcap.errors import CaptureForbiddenError
 from graphcap.interface import GraphCaptureMode, MempoolId
@@ -50,6 +52,36 @@ class CPUGraphImpl(GraphImpl):
         self._template = capture
         return len(capture.nodes)
 
+    # -- memory --------------------------------------------------------------------------------------------------
+
+    def _pointers(self) -> Iterable[PointerUse]:
+        assert self._template is not None, "only called while a template is live"
+        return pointer_uses(self._template.nodes, everything=self.debug)
+
+    def _marker(self) -> Callable[[], object]:
+        capture = self._capture
+        assert capture is not None, "only asked for while a capture is open"
+        return lambda: len(capture.nodes)
+
+    def _positions(self, marks: Sequence[object]) -> list[int]:
+        return [mark if isinstance(mark, int) else 0 for mark in marks]
+
+    def _with_extents(self, uses: list[PointerUse], rows: Sequence[object]) -> list[PointerUse]:
+        return []  # asked for later, and exact
+
+    def _pool_uses(self, uses: list[PointerUse] | None) -> Callable[[], Iterable[PointerUse]] | None:
+        assert self._template is not None, "only called while a template is live"
+        nodes, own = self._template.nodes, weakref.ref(self)
+
+        def later() -> Iterable[PointerUse]:
+            graph = own()
+            executable = None if graph is None or graph._template is not None else graph._executable
+            return pool_uses(nodes, executable.touched if isinstance(executable, NativeExecutable) else None)
+
+        return later
+
+    # -- executable ----------------------------------------------------------------------------------------------
+
     def _abandon(self) -> None:
         capture, self._capture = self._capture, None
         if capture is not None:
@@ -67,8 +99,9 @@ class CPUGraphImpl(GraphImpl):
             self._executable = PythonExecutable(self._template.nodes, gates, self._check_replay)
         else:
             self._executable = NativeExecutable(walk, self._template.nodes, gates, self._check_replay, thread_count())
-        # The executable's own function takes this method's place: nothing stands between the caller and the walk.
-        self.__dict__["replay"] = self._executable.replay
+        if self._checks is None:
+            # The executable's own function takes this method's place: nothing stands between the caller and the walk.
+            self.__dict__["replay"] = self._executable.replay
 
     def _launch(self) -> None:
         assert self._executable is not None, "only called while an executable is live"

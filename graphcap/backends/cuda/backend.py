@@ -229,6 +229,9 @@ class CUDABackend(Backend):
             found = self._allocators[device]
         return found
 
+    def allocators(self) -> list[CachingAllocator]:
+        return [*self._allocators.values(), *self._pinned.values()]
+
     def pinned_allocator(self, device: int) -> CachingAllocator:
         """The manager of page-locked host memory for copies with a device."""
         self.allocator(device)

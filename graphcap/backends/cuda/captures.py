@@ -80,6 +80,8 @@ class Capture:
         self.conditionals: dict[int, Conditional] = {}
         """The conditional nodes by handle; the driver does not tell their bodies before CUDA 13.2."""
         self.failed_body: BaseException | None = None
+        self.frontier: tuple[int, ...] = ()
+        """The last nodes of the stream that :meth:`belongs` was last asked about: how far the capture had come."""
 
     def belongs(self, stream: int) -> bool:
         """Whether work on a stream is recorded by this capture (the routing filter of its pool, S-B13)."""
@@ -90,7 +92,10 @@ class Capture:
             if driver.driver_code(error) == _LEGACY_IN_THE_WAY:
                 return False  # the legacy stream never takes part
             raise
-        return info.status is CaptureStatus.ACTIVE and info.id in self.ids
+        if info.status is not CaptureStatus.ACTIVE or info.id not in self.ids:
+            return False
+        self.frontier = info.frontier
+        return True
 
     def owns(self, memory: Operand) -> bool:
         """Whether memory lies in the capture's own pool, which the graph keeps as a whole."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from graphcap._capture_state import Move
@@ -18,10 +18,12 @@ from graphcap.backends.cuda.captures import Capture, Conditional
 from graphcap.backends.cuda.context import DeviceGuard, Relaxed
 from graphcap.backends.cuda.describe import describe
 from graphcap.backends.cuda.nodes import NodeHandle, find_node, first_difference
+from graphcap.backends.cuda.pointers import known_outside, pointer_uses
 from graphcap.backends.cuda.replaying import disarm, replay_function
 from graphcap.backends.cuda.stream import CUDAStream
 from graphcap.backends.cuda.watching import LineWatch
 from graphcap.backends.graph_impl import GraphImpl
+from graphcap.backends.lifetimes import Owner, PointerUse
 from graphcap.backends.streams import Stream
 from graphcap.errors import (
     GraphcapError,
@@ -168,6 +170,33 @@ class CUDAGraphImpl(GraphImpl):
         self._unwatch()
         return None if self._capture is None else self._capture.cause
 
+    # -- memory --------------------------------------------------------------------------------------------------
+
+    def _inspect_memory(self) -> list[Warning]:
+        with DeviceGuard(self.device_index), Relaxed():
+            return super()._inspect_memory()
+
+    def _pointers(self) -> Iterable[PointerUse]:
+        return pointer_uses(self._template, self._conditionals)
+
+    def _outside(self, address: int) -> tuple[Owner | None, str] | None:
+        return known_outside(address)
+
+    def _marker(self) -> Callable[[], object]:
+        capture = self._capture
+        assert capture is not None, "only asked for while a capture is open"
+        return lambda: capture.frontier
+
+    def _positions(self, marks: Sequence[object]) -> list[int]:
+        place = {node: index + 1 for index, node in enumerate(graph_calls.nodes(self._template))} if marks else {}
+        return [
+            max((place.get(node, 0) for node in mark), default=0) if isinstance(mark, tuple) else 0 for mark in marks
+        ]
+
+    def _check_memory(self) -> None:
+        with DeviceGuard(self.device_index), Relaxed():
+            super()._check_memory()
+
     # -- executable ----------------------------------------------------------------------------------------------
 
     def instantiate(self, flags: Iterable[str] | None = None) -> None:
@@ -236,6 +265,8 @@ class CUDAGraphImpl(GraphImpl):
         backend = self._backend
         if backend.host_errors.kept:
             backend.host_errors.raise_first()
+        if self._checks is not None:
+            self._check_memory()
         stream = backend.launch_stream(self.device_index)
         code = self._launch_function(launchable, stream.pointer)
         if code:
@@ -282,10 +313,14 @@ class CUDAGraphImpl(GraphImpl):
     def _drop_executable(self) -> None:
         executable, self._executable = self._executable, 0
         self._launchable = None
+        self._disarm()
+        self._backend.trash.destroy("cuGraphExecDestroy", executable, max(self.device_index, 0))
+
+    def _disarm(self) -> None:
+        """Let the next replay of the user's object go the long way."""
         function = None if self._replay_function is None else self._replay_function()
         if function is not None:
             disarm(function)
-        self._backend.trash.destroy("cuGraphExecDestroy", executable, max(self.device_index, 0))
 
     def _release_owned(self, owned: list[object]) -> None:
         used, self._used = self._used, {}
@@ -348,6 +383,9 @@ class CUDAGraphImpl(GraphImpl):
         if done.code:
             raise self._not_updated(done, other)
         self._owned.append((list(other._owned), _PoolUse(other)))
+        if self._checks is not other._checks:
+            self._disarm()
+            self._checks = other._checks
 
     def _not_updated(self, done: graph_calls.Updated, other: CUDAGraphImpl) -> GraphcapError:
         error = driver.mapped("cuGraphExecUpdate", done.code, "update()")

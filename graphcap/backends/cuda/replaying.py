@@ -3,7 +3,8 @@
 ``graph.replay()`` has to find the calling thread's current stream, look whether a host call failed, and launch. All of that is
 settled by the first replay on a stream; as long as the same stream is current (one look at a thread-local) later replays only
 launch. What would make the answer another one takes the function back to the long way: another current stream, a kept
-exception, a new executable, ``reset``, and the import of a framework that has current streams of its own.
+exception, a new executable, ``reset``, and the import of a framework that has current streams of its own. A graph whose
+owners are looked at before each replay (debug mode) always goes the long way.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ def replay_function(graph: CUDAGraphImpl, general: Callable[..., None]) -> Calla
             isinstance(top, CUDAStream)
             and top.backend is graph._backend
             and top.device_index == graph.device_index
+            and graph._checks is None
             and not _watcher.seen()
         ):
             launch = partial(graph._launch_function, graph._launchable, top.pointer)

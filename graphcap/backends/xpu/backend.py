@@ -190,6 +190,9 @@ class XPUBackend(Backend):
     def allocator(self, device: int) -> CachingAllocator:
         return self.allocator_of(device, "device")
 
+    def allocators(self) -> list[CachingAllocator]:
+        return list(self._allocators.values())
+
     def allocate(self, nbytes: int, device: int, stream: Stream, *, kind: str = "device") -> XPUBuffer:
         """A buffer of USM memory.
 

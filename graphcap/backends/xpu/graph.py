@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from graphcap import dot
@@ -13,6 +13,7 @@ from graphcap._capture_state import Move
 from graphcap._files import write_whole
 from graphcap.backends.base import Backend
 from graphcap.backends.graph_impl import GraphImpl
+from graphcap.backends.lifetimes import Owner, PointerUse
 from graphcap.backends.streams import Stream, current_stream
 from graphcap.backends.xpu import captures
 from graphcap.backends.xpu.backend import XPUBackend, xpu_backend
@@ -20,6 +21,7 @@ from graphcap.backends.xpu.captures import Capture
 from graphcap.backends.xpu.describe import describe
 from graphcap.backends.xpu.executables import Executable, NativeExecutable, SoftwareExecutable
 from graphcap.backends.xpu.lane import Point
+from graphcap.backends.xpu.pointers import known_outside, pointer_uses
 from graphcap.backends.xpu.recording import NativeRecorder, Recording, SoftwareRecorder
 from graphcap.backends.xpu.streams import XPUStream
 from graphcap.errors import DriverError, GraphStructureError, UnsupportedError
@@ -84,7 +86,7 @@ class XPUGraphImpl(GraphImpl):
             for kind in _EXTRA_KINDS:
                 allocator = self._backend.allocator_of(stream.device_index, kind)
                 allocator.release_freeable_pools(keep=pool)
-                allocator.begin_allocate_to_pool(pool, capture.includes)
+                allocator.begin_allocate_to_pool(pool, self._logged(capture.includes))
                 self._extra_uses.append((allocator, pool))
                 undo.callback(self._end_extra_routing, allocator, pool)
                 allocator.capture_began()
@@ -102,6 +104,26 @@ class XPUGraphImpl(GraphImpl):
         finally:
             for allocator, pool in uses:
                 allocator.release_pool(pool)
+
+    # -- memory --------------------------------------------------------------------------------------------------
+
+    def _pointers(self) -> Iterable[PointerUse]:
+        assert self._template is not None, "only called while a template is live"
+        return pointer_uses(self._template)
+
+    def _outside(self, address: int) -> tuple[Owner | None, str] | None:
+        return known_outside(address, self._backend.service_queue(self.device_index))
+
+    def _own_pools(self) -> frozenset[MempoolId]:
+        return super()._own_pools().union(pool for _, pool in self._extra_uses)
+
+    def _marker(self) -> Callable[[], object]:
+        capture = self._capture
+        assert capture is not None, "only asked for while a capture is open"
+        return lambda: len(capture.nodes)
+
+    def _positions(self, marks: Sequence[object]) -> list[int]:
+        return [mark if isinstance(mark, int) else 0 for mark in marks]
 
     # -- the graph -----------------------------------------------------------------------------------------------
 

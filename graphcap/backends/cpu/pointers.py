@@ -1,0 +1,140 @@
+"""The memory in the nodes of a CPU template. A node holds NumPy views, and a view keeps what it was made from.
+
+So nearly all memory is owned by the graph by construction. What is left: views of plain addresses (``ctypes`` objects made by
+``from_address`` or from a pointer that C code returned), which keep nothing; and owners that live on but let their memory go:
+``ndarray.resize(refcheck=False)``, a ``bytearray`` that grows, a shared memory or ``mmap`` that is closed under an array made
+with ``numpy.ndarray(buffer=...)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.array_utils import byte_bounds
+
+from graphcap.backends.buffer import Buffer
+from graphcap.backends.cpu.memory_view import PoolMemory
+from graphcap.backends.cpu.native.hazards import pool_memory
+from graphcap.backends.cpu.work import Work
+from graphcap.backends.extents import extent
+from graphcap.backends.lifetimes import Fault, Owner, PointerUse
+
+__all__ = ["RootOwner", "pointer_uses", "pool_uses", "root_of"]
+
+
+class RootOwner(Owner):
+    """What a view was made from in the end."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+
+    @property
+    def key(self) -> Hashable:
+        return id(self._root)
+
+    def fault(self, address: int) -> Fault | None:
+        root = self._root
+        what = f"the {type(root).__name__} that it belongs to"
+        if getattr(root, "closed", False) is True:
+            return Fault(f"{what} was closed")
+        now = _memory_of(root)
+        if now is None or now[0] <= address < max(now[1], now[0] + 1):
+            return None
+        return Fault(f"{what} lies at {now[0]:#x} by now: it was resized")
+
+
+def root_of(array: Any) -> Any:
+    """The object at the end of a view's chain of owners."""
+    root = array
+    while True:
+        if isinstance(root, np.ndarray):
+            inner = root.base
+        elif isinstance(root, memoryview):
+            inner = _exporter(root)
+        else:
+            return root
+        if inner is None:
+            return root
+        root = inner
+
+
+def pointer_uses(nodes: Sequence[Work], *, everything: bool) -> Iterator[PointerUse]:
+    """The uses of memory that nobody owns; in debug mode all uses, each with its owner.
+
+    Memory of the capture's pool has no owner here: it is found by its address.
+    """
+    seen: set[int] = set()
+    raw: dict[int, bool] = {}
+    for index, work in enumerate(nodes):
+        for place, views, writes in (("read", work.reads, False), ("write", work.writes, True)):
+            for number, view in enumerate(views):
+                key = id(view if view.base is None else view.base)
+                if key in seen and not everything and not raw.get(key):
+                    continue
+                seen.add(key)
+                root = root_of(view)
+                raw[key] = _is_raw(root)
+                if raw[key] or everything:
+                    low, high = byte_bounds(view)
+                    owner = None if raw[key] or isinstance(root, PoolMemory) else RootOwner(root)
+                    node = f"node {index} ({work.kind} {work.name!r})"
+                    at = f"{place} {number}"
+                    yield PointerUse(node, at, low, high - low, not writes, writes, True, index, owner)
+
+
+def pool_uses(nodes: Sequence[Work], touched: Sequence[tuple[int, int]] | None) -> Iterator[PointerUse]:
+    """What each node reads and writes, exactly.
+
+    Parameters
+    ----------
+    touched
+        The memory of the capture's own that replays touch at all; ``None`` for all of it.
+    """
+    ranges = None if touched is None else set(touched)
+    for index, work in enumerate(nodes):
+        node = f"node {index} ({work.kind} {work.name!r})"
+        for place, views, writes in (("read", work.reads, False), ("write", work.writes, True)):
+            for number, view in enumerate(views):
+                memory = pool_memory(view)
+                if ranges is not None and memory is not None and memory.range not in ranges:
+                    continue  # kept in scratch memory
+                low, high = byte_bounds(view)
+                yield PointerUse(node, f"{place} {number}", low, high - low, not writes, writes, True, index)
+
+
+def _exporter(view: memoryview) -> Any:
+    try:
+        return view.obj
+    except ValueError:  # released
+        return None
+
+
+def _memory_of(root: Any) -> tuple[int, int] | None:
+    """Where the memory of a root lies now; ``None`` where that cannot be asked."""
+    if isinstance(root, np.ndarray):
+        low, high = byte_bounds(root)
+        return int(low), int(high)
+    if isinstance(root, Buffer):
+        return extent(root)
+    try:
+        view = np.frombuffer(root, np.uint8)
+    except (TypeError, BufferError, AttributeError):
+        return None  # no buffer: an object with an array interface, say
+    except ValueError:  # released, closed, or empty
+        return (0, 0)
+    low = int(view.__array_interface__["data"][0])
+    return low, low + view.nbytes
+
+
+def _is_raw(root: Any) -> bool:
+    """Whether it is a ``ctypes`` object over an address that it does not keep."""
+    while getattr(root, "_b_needsfree_", 1) == 0:
+        outer = root._b_base_
+        if outer is None:
+            return True
+        if hasattr(outer, "contents"):  # a pointer: one made from an object keeps that object
+            return not outer._objects
+        root = outer
+    return False

@@ -1,0 +1,369 @@
+"""The part of a graph implementation that knows its memory: what it keeps, what its nodes use, what it left in its pool.
+
+A backend supplies the device parts: the addresses in its nodes, and what the driver knows of an address. See
+:mod:`graphcap.backends.lifetimes` for how they are matched.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from graphcap.backends import lifetimes
+from graphcap.backends.extents import extent, flattened
+from graphcap.backends.lifetimes import KeptObject, Lifetimes, Owner, PointerUse, Retained, Watched
+from graphcap.errors import ReusedMemoryWarning, UnownedPointerError, UnownedPointerWarning
+from graphcap.memory.claims import HandOuts, Watch
+from graphcap.memory.history import place
+
+if TYPE_CHECKING:
+    from graphcap.interface import MempoolId
+    from graphcap.memory import CachingAllocator
+
+__all__ = ["GraphMemory", "LeftArray", "PoolTraces", "merged", "overlaps"]
+
+_PACKAGE: Final = __name__.partition(".")[0]
+
+
+class LeftArray(NamedTuple):
+    """An array that was made in a capture and lived at its end: what the graph gives to the outside.
+
+    Attributes
+    ----------
+    low, high
+        Its memory: the first byte, and the one past the last that was asked for.
+    made_at
+        Where it was made, if debug mode of the memory keeps that.
+    watch
+        Whether it is still the same array.
+    """
+
+    low: int
+    high: int
+    made_at: str
+    watch: Watch
+
+
+class PoolTraces(NamedTuple):
+    """What a graph does in its pools.
+
+    Attributes
+    ----------
+    pools
+        The pools.
+    given
+        The memory that its own capture was given there, as ascending ranges.
+    left
+        The arrays that lived at its end.
+    uses
+        The uses of memory in those pools, node by node, with their extents. ``None`` where they are not known.
+    """
+
+    pools: frozenset[MempoolId]
+    given: tuple[tuple[int, int], ...]
+    left: tuple[LeftArray, ...]
+    uses: Callable[[], Iterable[PointerUse]] | None
+
+
+class GraphMemory:
+    """Mixed into :class:`graphcap.backends.graph_impl.GraphImpl`."""
+
+    debug: bool
+
+    def __init__(self) -> None:
+        self.lifetimes = "warn"
+        """What is done about pointers without an owner: ``"off"``, ``"warn"``, ``"strict"``."""
+        self._owned: list[object] = []
+        self._watched: list[Watched] = []
+        self._checks: Lifetimes | None = None
+        """What is looked at before each replay; ``None`` if nothing is."""
+        self._given: HandOuts | None = None
+        self._traces: PoolTraces | None = None
+
+    # -- device parts --------------------------------------------------------------------------------------------
+
+    def _pointers(self) -> Iterable[PointerUse]:
+        """What the nodes of the live template use. A backend that keeps some of it by itself may leave that out.
+
+        In debug mode everything is wanted.
+        """
+        return ()
+
+    def _outside(self, address: int) -> tuple[Owner | None, str] | None:
+        """What the driver says of an address that neither graphcap's memory nor anything retained holds.
+
+        An owner that can be looked at (if there is one) and the memory in words; ``None`` if it is no memory.
+        """
+        return None
+
+    def _extent(self, value: Any) -> tuple[int, int] | None:
+        """Where an object's memory lies: the first byte, and the one past the last; ``None`` if that is not known."""
+        return extent(value)
+
+    def _marker(self) -> Callable[[], object]:
+        """Something that tells how far the open capture has come. Must not keep the graph alive."""
+        return _nothing
+
+    def _positions(self, marks: Sequence[object]) -> list[int]:
+        """The number of nodes that came before each mark. Called while the template is live."""
+        return [0 for _ in marks]
+
+    def _allocators(self) -> Sequence[CachingAllocator]:
+        """The memory managers whose memory nodes may use."""
+        return ()
+
+    def _own_pools(self) -> frozenset[MempoolId]:
+        """The pools that live as long as the graph."""
+        return frozenset()
+
+    def _pool_uses(self, uses: list[PointerUse] | None) -> Callable[[], Iterable[PointerUse]] | None:
+        """Later access to the uses of memory in the own pools.
+
+        Parameters
+        ----------
+        uses
+            What :meth:`_pointers` gave, with extents; ``None`` if it was not asked.
+        """
+        return None if uses is None else lambda: uses
+
+    # -- owners --------------------------------------------------------------------------------------------------
+
+    def retain(self, owner: object) -> None:
+        """Keep `owner` alive until ``reset`` or until the graph dies (rule 12)."""
+        if self._watched and any(watched.is_of(owner) for watched in self._watched):
+            return
+        self._owned.append(owner)
+
+    def watch(self, value: object) -> None:
+        """Do not keep `value`, but look before each replay whether it is alive and where it was. In a capture only.
+
+        Raises
+        ------
+        TypeError
+            Its memory is not known, or it cannot be referred to weakly.
+        """
+        self._watched.append(Watched(value, self._extent))
+
+    def pool_traces(self) -> PoolTraces | None:
+        """What the graph does in its pools; ``None`` before a capture."""
+        return self._traces
+
+    # -- for the capture's end -----------------------------------------------------------------------------------
+
+    def _inspect_memory(self) -> list[Warning]:
+        """Match what the nodes use to owners, and remember what the graph leaves in its pools.
+
+        Returns
+        -------
+        list of Warning
+            To be issued when the graph's state is settled (rule 7).
+
+        Raises
+        ------
+        UnownedPointerError
+            The capture is strict, and a pointer has no owner.
+        """
+        given, self._given = self._given, None
+        wanted = self.lifetimes != "off" or self.debug or bool(self._watched)
+        uses = list(self._pointers()) if wanted else []
+        trouble: list[Warning] = []
+        if uses:
+            found = lifetimes.match(
+                uses,
+                self._allocators(),
+                self._own_pools(),
+                retained=lambda: self._kept_ranges(),
+                watched=self._watched,
+                outside=self._outside,
+            )
+            self._owned.extend(found.holds)
+            trouble += self._told(found)
+            if not self.debug:
+                found.only_watched()
+            if found.owned:
+                self._checks = found
+        rows = [] if given is None else given.rows
+        left = self._left_arrays(rows)
+        located = self._with_extents(uses, rows) if wanted else None
+        self._traces = PoolTraces(
+            self._own_pools(),
+            merged((row.low, row.high) for row in rows),
+            left,
+            self._pool_uses(located),
+        )
+        if wanted and self.lifetimes != "off" and left:
+            trouble += self._reused(rows, left)
+        return trouble
+
+    def _told(self, found: Lifetimes) -> list[Warning]:
+        if not found.unowned or self.lifetimes == "off":
+            return []
+        state, cure, lines = lifetimes.listed(found.unowned)
+        if self.lifetimes == "strict":
+            raise UnownedPointerError("capture_end() of a strict capture", state, cure, pointers=lines)
+        return [UnownedPointerWarning(f"{state}. {cure}", lines)]
+
+    def _kept_ranges(self) -> Iterator[tuple[int, int, Owner]]:
+        for value in flattened(self._owned):
+            yield id(value), id(value) + 1, KeptObject(value)  # what the host calls of other libraries are given
+            found = self._extent(value)
+            if found is not None:
+                yield (*found, Retained(value, self._extent))
+
+    def _left_arrays(self, rows: Sequence[Any]) -> tuple[LeftArray, ...]:
+        """The arrays of the capture that live; each is watched from now on."""
+        last: dict[int, Any] = {row.low: row for row in rows if row.block.ptr == row.low}
+        left: list[LeftArray] = []
+        for allocator in self._allocators() if last else ():
+            for block, watch in allocator.watch(row.block for row in last.values()):
+                row = last.get(block.ptr)
+                if row is not None and row.block is block:
+                    made_at = place(block.allocated_at) if block.allocated_at else ""
+                    left.append(LeftArray(block.ptr, block.ptr + block.requested, made_at, watch))
+        return tuple(left)
+
+    def _with_extents(self, uses: list[PointerUse], rows: Sequence[Any]) -> list[PointerUse]:
+        """The uses in memory that the capture was given or that lies in its pools, with what each may touch."""
+        if not uses:
+            return []
+        positions = self._positions([row.mark for row in rows])
+        own, found = self._own_pools(), []
+        elsewhere: dict[int, Any] = {}
+        for allocator in self._allocators():
+            elsewhere.update(allocator.find({use.address for use in uses}))
+        order = sorted(range(len(rows)), key=lambda i: (rows[i].low, i))
+        lows = [rows[i].low for i in order]
+        for use in uses:
+            where = elsewhere.get(use.address)
+            if where is None or where.pool_id not in own:
+                continue
+            if use.nbytes:
+                found.append(use)
+                continue
+            # A kernel may use the whole array that its pointer points into: the one that lay there when it was launched.
+            high = where.high
+            earliest = bisect_left(lows, use.address - _LARGEST_LOOK_BACK)
+            fits = [
+                i
+                for i in order[earliest : bisect_right(lows, use.address)]
+                if rows[i].high > use.address and positions[i] <= use.position
+            ]
+            if fits:
+                high = rows[max(fits)].high
+            found.append(use._replace(nbytes=high - use.address))
+        return found
+
+    def _reused(self, rows: Sequence[Any], left: Sequence[LeftArray]) -> list[Warning]:
+        """The arrays that live in memory which an earlier node of the same graph writes, and which no later node writes.
+
+        Whatever the user puts there, a replay overwrites it (aiter#5393).
+        """
+        last = {row.low: index for index, row in enumerate(rows)}
+        again = []
+        seen = _Seen()
+        reused: set[int] = set()
+        for index, row in enumerate(rows):
+            if seen.meets(row.low, row.high) and last[row.low] == index:
+                reused.add(row.low)
+            seen.add(row.low, row.high)
+        candidates = [array for array in left if array.low in reused]
+        if not candidates or self._traces is None or self._traces.uses is None:
+            return []
+        positions = self._positions([row.mark for row in rows])
+        uses = [use for use in self._traces.uses() if use.writes]
+        for array in candidates:
+            made = positions[last[array.low]]
+            touching = [use for use in uses if use.address < array.high and array.low < use.address + use.nbytes]
+            if touching and all(use.position < made for use in touching):
+                again.append((array, touching[-1]))
+        if not again:
+            return []
+        array, use = again[0]
+        where = f", made at {array.made_at}" if array.made_at else ""
+        more = f" (and {len(again) - 1} more such arrays)" if len(again) > 1 else ""
+        return [
+            ReusedMemoryWarning(
+                f"an array of {array.high - array.low} bytes at {array.low:#x}{where}, was made in the capture in memory that an "
+                f"earlier temporary had, and the captured work does not write it{more}: each replay overwrites it by "
+                f"{use.node}. Make what must last (a cache, a workspace) before the capture: warmup= does."
+            )
+        ]
+
+    def _check_memory(self) -> None:
+        """Look at the owners before a replay. Only called if there are any to look at.
+
+        Raises
+        ------
+        StalePointerError
+            One is gone or has moved.
+        """
+        assert self._checks is not None, "as said"
+        self._checks.check()
+
+    def _forget_memory(self) -> None:
+        self._watched.clear()
+        self._checks = self._given = self._traces = None
+
+
+_LARGEST_LOOK_BACK: Final = 1 << 62
+
+
+class _Seen:
+    """A growing set of ranges."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int]] = []
+
+    def meets(self, low: int, high: int) -> bool:
+        index = bisect_left(self._rows, (low, low))
+        around = self._rows[max(index - 1, 0) : index + 1]
+        return any(low < other[1] and other[0] < high for other in around)
+
+    def add(self, low: int, high: int) -> None:
+        index = bisect_left(self._rows, (low, low))
+        start = index
+        while start > 0 and self._rows[start - 1][1] >= low:
+            start -= 1
+        end = index
+        while end < len(self._rows) and self._rows[end][0] <= high:
+            end += 1
+        if start < end:
+            low = min(low, self._rows[start][0])
+            high = max(high, *(row[1] for row in self._rows[start:end]))
+        self._rows[start:end] = [(low, high)]
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The same memory as ascending ranges that do not touch."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if found and low <= found[-1][1]:
+            found[-1] = found[-1][0], max(high, found[-1][1])
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def overlaps(low: int, high: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Whether a range meets one of several ascending ones that do not touch."""
+    index = bisect_right(ranges, (low, sys.maxsize))
+    return any(low < other[1] and other[0] < high for other in ranges[max(index - 1, 0) : index + 1])
+
+
+def issue(trouble: Iterable[Warning]) -> None:
+    """Warn, at the user's line."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in (
+        _PACKAGE,
+        "contextlib",
+    ):
+        level, frame = level + 1, frame.f_back
+    for one in trouble:
+        warnings.warn(one, stacklevel=level)
+
+
+def _nothing() -> object:
+    return None
