@@ -14,6 +14,7 @@ from tests.emulated_device import control, harness, loader
 from tests.emulated_device.harness import Board, code, ok
 
 NO_BINARY = int(cu.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU)
+NOT_FOUND = int(cu.CUresult.CUDA_ERROR_NOT_FOUND)
 INVALID_VALUE = int(cu.CUresult.CUDA_ERROR_INVALID_VALUE)
 
 emulated_only = pytest.mark.skipif(not harness.emulated(), reason="about the emulated device's own image kind")
@@ -160,6 +161,83 @@ def test_attributes_and_occupancy(board: Board) -> None:
     ok(cu.cuFuncSetAttribute(function, dynamic, 60000))
     assert ok(cu.cuFuncGetAttribute(dynamic, function)) == 60000
     assert ok(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(function, 256, 0)) >= 1
+
+
+@emulated_only
+def test_kernels_are_found_by_the_compilers_names_too(board: Board, tmp_path: Path) -> None:
+    source = tmp_path / "named.c"
+    source.write_text(
+        '#include "graphcap_kernel.h"\n'
+        'template <class T> __attribute__((visibility("default"))) void twice(T *out) { *out = *out + *out; }\n'
+        '__attribute__((visibility("default"))) int exp_of = 1;\n'
+        'static graphcap_detail::entry<void (*)(float *)>::of<&twice<float>> one("twice<float>");\n'
+        'static graphcap_detail::entry<void (*)(int *)>::of<&twice<int>> two("twice<int>", 64, 512);\n'
+    )
+    module = ok(cu.cuModuleLoadData(loader.build_kernels(source).read_bytes()))
+    library = ok(cu.cuLibraryLoadData(loader.build_kernels(source).read_bytes(), [], [], 0, [], [], 0))
+    cell = board.upload(np.array([1.5], np.float32))
+    for name in (b"twice<float>", b"_Z5twiceIfEvPT_"):
+        board.launch(ok(cu.cuModuleGetFunction(module, name)), board.stream(), np.uint64(cell))
+        board.launch(ok(cu.cuLibraryGetKernel(library, name)), board.stream(), np.uint64(cell))
+    assert board.read(cell, np.float32, 1)[0] == 1.5 * 16
+    for name in (b"_Z5twiceIdEvPT_", b"exp", b"exp_of", b"graphcap_image"):  # not there, libm's, a variable, a table
+        assert code(cu.cuModuleGetFunction(module, name)) == NOT_FOUND
+    # The second one has launch bounds and block-shared memory of its own.
+    bounded, names = ok(cu.cuModuleGetFunction(module, b"twice<int>")), cu.CUfunction_attribute
+    assert ok(cu.cuFuncGetAttribute(names.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, bounded)) == 64
+    assert ok(cu.cuFuncGetAttribute(names.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, bounded)) == 512
+    assert code(board.try_launch(bounded, board.stream(), np.uint64(cell), block=65)) == int(
+        cu.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+    )
+    ok(cu.cuModuleUnload(module))
+    ok(cu.cuLibraryUnload(library))
+
+
+def test_variables_of_an_image(board: Board) -> None:
+    """Device memory like any other, except that it cannot be freed; each load has its own."""
+    image, stream = harness.kernel_image("threads"), board.stream()
+    modules = [ok(cu.cuModuleLoadData(image)) for _ in range(2)]
+    library = ok(cu.cuLibraryLoadData(image, [], [], 0, [], [], 0))
+    out = board.buffer(16)
+    cells = [ok(cu.cuModuleGetGlobal(module, b"tally")) for module in modules]
+    cells.append(ok(cu.cuLibraryGetGlobal(library, b"tally")))
+    assert [size for _, size in cells] == [16] * 3
+    assert len({int(cell) for cell, _ in cells}) == 3
+    assert int(ok(cu.cuModuleGetGlobal(modules[0], b"tally"))[0]) == int(cells[0][0])
+    cell = int(cells[0][0])
+    assert board.read(cell, np.int32, 4).tolist() == [1, 2, 3, 4]
+    ok(cu.cuMemcpyHtoD(cell + 4, np.array([20, 30], np.int32).ctypes.data, 8))
+    factors, size = ok(cu.cuModuleGetGlobal(modules[0], b"factors"))
+    assert size == 12
+    ok(cu.cuMemcpyHtoDAsync(int(factors), np.array([5, 6, 7], np.float32).ctypes.data, 12, stream))
+    board.launch(ok(cu.cuModuleGetFunction(modules[0], b"add_tally")), stream, np.uint64(out), np.int32(100))
+    assert board.read(out, np.int32, 4).tolist() == [111, 132, 144, 114]
+    assert board.read(cell, np.int32, 4).tolist() == [101, 120, 130, 104]
+    assert board.read(int(cells[1][0]), np.int32, 4).tolist() == [1, 2, 3, 4]
+    kinds = cu.CUpointer_attribute
+    assert int(ok(cu.cuPointerGetAttribute(kinds.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, cell + 8))) == 2
+    base, nbytes = ok(cu.cuMemGetAddressRange(cell + 8))
+    assert (int(base), nbytes) == (cell, 16)
+    assert code(cu.cuMemFree(cell)) == INVALID_VALUE
+    for name in (b"nothing", b"exp", b"add_tally"):
+        assert code(cu.cuModuleGetGlobal(modules[0], name)) == NOT_FOUND
+    assert code(cu.cuLibraryGetGlobal(library, b"nothing")) == NOT_FOUND
+    for module in modules:
+        ok(cu.cuModuleUnload(module))
+    ok(cu.cuLibraryUnload(library))
+    if harness.emulated():
+        assert code(cu.cuMemcpyDtoH(np.empty(16, np.uint8).ctypes.data, cell, 16)) == INVALID_VALUE  # gone
+
+
+def test_work_past_the_end_of_a_variable(board: Board) -> None:
+    module, stream = board.module("threads"), board.stream()
+    cell, _ = ok(cu.cuModuleGetGlobal(module, b"tally"))
+    ok(cu.cuMemsetD8Async(int(cell), 0, 16, stream))
+    ok(cu.cuStreamSynchronize(stream))
+    if harness.emulated():
+        ok(cu.cuMemsetD8Async(int(cell), 0, 17, stream))
+        assert code(cu.cuStreamSynchronize(stream)) == int(cu.CUresult.CUDA_ERROR_ILLEGAL_ADDRESS)
+        control.reset_faults()
 
 
 @emulated_only

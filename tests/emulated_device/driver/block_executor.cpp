@@ -34,14 +34,18 @@ const graphcap_services services = {block::next_run, block::barrier, set_conditi
 // Dynamic shared memory ends where a closed page begins, to the alignment.
 constexpr size_t shared_bytes = 256 * 1024, shared_alignment = 128;
 
-void* shared_memory(size_t bytes) {
+char* shared_end() {
     static char* const end = [] {
         void* base = mmap(nullptr, shared_bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (base == MAP_FAILED) throw std::bad_alloc();
         mprotect(static_cast<char*>(base) + shared_bytes, 4096, PROT_NONE);
         return static_cast<char*>(base) + shared_bytes;
     }();
-    char* start = end - (bytes + shared_alignment - 1) / shared_alignment * shared_alignment;
+    return end;
+}
+
+void* shared_memory(size_t bytes) {
+    char* start = shared_end() - (bytes + shared_alignment - 1) / shared_alignment * shared_alignment;
     if (grid.shuffled) std::memset(start, 0xFF, bytes);  // it is not initialised; NaN, or -1
     return start;
 }
@@ -58,6 +62,7 @@ void settle() {
     if (grid.waits) {
         warp::forget_all();
         grid.waits = false;
+        grid.ready_warps = grid.warp = 0;
     }
     grid.waiting = grid.predicates = 0;
     fiber::forget_all();
@@ -84,6 +89,8 @@ std::string abandon() {
     settle();
     return where;
 }
+
+bool behind_shared(uintptr_t address) { return address - reinterpret_cast<uintptr_t>(shared_end()) < 4096; }
 
 std::string trouble() { return std::exchange(grid.trouble, {}); }
 

@@ -104,6 +104,7 @@ std::string explain(int signal, const Guarded& guard) {
     char text[64];
     std::snprintf(text, sizeof text, "%s 0x%llx, ", guard.write ? "write to" : "access to",
                   static_cast<unsigned long long>(guard.address));
+    if (block_executor::behind_shared(guard.address)) return text + std::string("behind the dynamic shared memory of the block");
     Lock lock(driver_mutex());
     return text + memory::describe(guard.address);
 }

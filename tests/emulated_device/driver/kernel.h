@@ -12,6 +12,7 @@ struct Image : Counted {
     void* object = nullptr;
     graphcap_image_table* table = nullptr;
     std::vector<uintptr_t> globals;  // its variables that somebody asked for
+    void forget_globals();
     ~Image() override;
 };
 
@@ -68,6 +69,8 @@ CUresult run(const KernelCode& code, const unsigned grid[3], const unsigned bloc
              Work& work);
 // Forgets a grid that was left by a fault, and says where it was: "kernel f, block (…), thread (…): ".
 std::string abandon();
+// Whether the address is in the closed page behind dynamic shared memory.
+bool behind_shared(uintptr_t address);
 // What went wrong in the last grid, in words; asking forgets it.
 std::string trouble();
 std::mutex& mutex();

@@ -20,8 +20,13 @@
 namespace emulator {
 
 Image::~Image() {
-    for (const uintptr_t start : globals) memory::forget_global(start);
+    forget_globals();
     if (object) dlclose(object);
+}
+
+void Image::forget_globals() {
+    for (const uintptr_t start : globals) memory::forget_global(start);
+    globals.clear();
 }
 
 namespace {
@@ -205,6 +210,13 @@ CUresult library_kernel(Library& library, const char* name, CUkernel* out) {
     return CUDA_SUCCESS;
 }
 
+// Variables go when their module does, although work that has run may hold the image a little longer.
+void forget_variables(Lock& lock, Ref<Image> image) {
+    if (image->globals.empty()) return;
+    if (!inside_callback()) scheduler::wait_all_idle(lock);
+    image->forget_globals();
+}
+
 void forget_functions(uintptr_t module) { state().modules.remove(module); }
 
 }  // namespace
@@ -234,6 +246,9 @@ CUresult CUDAAPI cuModuleLoad(CUmodule* out, const char* path) CALL(cuModuleLoad
 CUresult CUDAAPI cuModuleUnload(CUmodule handle) CALL(cuModuleUnload, release, nullptr) {
     if (const CUresult refused = capture::unsafe_call()) return refused;
     Module* module = state().modules.find(handle);
+    if (!module) return CUDA_ERROR_INVALID_HANDLE;
+    forget_variables(lock, module->image);
+    module = state().modules.find(handle);  // waiting gives up the lock
     if (!module) return CUDA_ERROR_INVALID_HANDLE;
     for (auto& function : module->functions) state().functions.remove(function.second);
     forget_functions(module->handle);
@@ -302,6 +317,9 @@ CUresult CUDAAPI cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_o
 CUresult CUDAAPI cuLibraryUnload(CUlibrary handle) CALL(cuLibraryUnload, release, nullptr) {
     if (const CUresult refused = capture::unsafe_call()) return refused;
     Library* library = state().libraries.find(handle);
+    if (!library) return CUDA_ERROR_INVALID_HANDLE;
+    forget_variables(lock, library->image);
+    library = state().libraries.find(handle);
     if (!library) return CUDA_ERROR_INVALID_HANDLE;
     for (auto& entry : library->kernels) {
         auto kernel = state().kernels.remove(entry.second);

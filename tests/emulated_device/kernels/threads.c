@@ -6,12 +6,14 @@
 #define THREADS (GRAPHCAP_BLOCK_SIZE_X * GRAPHCAP_BLOCK_SIZE_Y * GRAPHCAP_BLOCK_SIZE_Z)
 
 /* Every thread follows the same program: steps of four words, {operation, a, b, c}. What each thread has in the end goes to
-   `out`. The model in test_emulated_device_warps.py does the same with arrays. */
+   `out`. The model in test_emulated_device_warps.py says what that must be. */
 GRAPHCAP_KERNEL void follow(unsigned int *out, const unsigned int *program, int steps)
 {
     GRAPHCAP_SHARED unsigned int cells[1024];
     unsigned int thread = LINEAR, lane = thread % 32, threads = THREADS;
     unsigned int value = thread + 1000 * GRAPHCAP_BLOCK_X;
+    cells[thread] = 0;
+    GRAPHCAP_BARRIER();
     for (int i = 0; i < steps; ++i) {
         unsigned int a = program[4 * i + 1], b = program[4 * i + 2], c = program[4 * i + 3], other = 0;
         switch (program[4 * i]) {
