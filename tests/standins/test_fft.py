@@ -99,8 +99,8 @@ def test_every_shape_and_batch(shape: list[int], batch: int, kind: int, seed: in
     real, dtype = (np.float32, np.complex64) if single else (np.float64, np.complex128)
     half = [*shape[:-1], shape[-1] // 2 + 1]
     if kind in (R2C, D2Z):
-        x: Array = numbers(rng, (batch, *shape), real)
-        expected = np.fft.rfftn(x, axes=axes)
+        x = numbers(rng, (batch, *shape), real)
+        expected: Array = np.fft.rfftn(x, axes=axes)
     elif kind in (C2R, Z2D):
         x = numbers(rng, (batch, *half), dtype)
         expected = np.fft.irfftn(x, s=shape, axes=axes) * np.prod(shape)

@@ -6,11 +6,11 @@ synchronising where the real library does not. Every other name that the wheel l
 for what is not supported; none pretends success.
 
 ``names/`` lists what the wheel links, ``api/`` holds the libraries, ``kernels/`` what they launch, ``cupy_headers/`` what
-CuPy's ``thrust.pyx`` and ``cub.pyx`` are compiled against in place of Thrust and CUB.
+CuPy's ``thrust.pyx`` and ``cub.pyx`` are compiled against in place of Thrust and CUB (``cupy_text.py``).
 """
 
 from __future__ import annotations
 
-from .builder import CUPY_HEADERS, LIBRARIES, Library, build, cython_source, libraries, load, names, refused
+from .builder import LIBRARIES, Library, build, libraries, load, names, refused
 
-__all__ = ["CUPY_HEADERS", "LIBRARIES", "Library", "build", "cython_source", "libraries", "load", "names", "refused"]
+__all__ = ["LIBRARIES", "Library", "build", "libraries", "load", "names", "refused"]

@@ -5,18 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import pathlib
-import re
 import subprocess
 import tempfile
 from typing import Any, Final, NamedTuple
 
 from tests.emulated_device import loader
+from tests.emulated_device.standins.cupy_text import CUPY_HEADERS
 
 FOLDER: Final = pathlib.Path(__file__).resolve().parent
-
-#: Put this folder first among the include folders when compiling CuPy's ``thrust.pyx`` and ``cub.pyx``. The generated C++
-#: must not lie beside CuPy's own headers of the same names, which the compiler would take first.
-CUPY_HEADERS: Final = FOLDER / "cupy_headers"
 
 
 class Library(NamedTuple):
@@ -187,35 +183,3 @@ def load() -> None:
 
     ffi = cffi.FFI()
     _loaded.extend(ffi.dlopen(str(path), ffi.RTLD_NOW | ffi.RTLD_GLOBAL) for path in libraries())
-
-
-#: The functions that cub.pyx declares without saying that they may raise.
-_CUB_FUNCTION: Final = re.compile(r"^( {4}(?:void|size_t) cub_device_\w+\([^)]*\))$", re.MULTILINE)
-
-
-def cython_source(name: str, text: str) -> str:
-    """CuPy's ``cub.pyx`` or ``thrust.pyx`` as it has to be compiled against :data:`CUPY_HEADERS`.
-
-    Parameters
-    ----------
-    name
-        ``"cub"`` or ``"thrust"``.
-    text
-        The file's text, from the sdist.
-
-    Returns
-    -------
-    str
-        For ``cub``, the text with its C++ functions declared as raising, so that what is not offered raises; else the text.
-
-    Raises
-    ------
-    ValueError
-        The text of ``cub.pyx`` has other declarations than those of the pinned version.
-    """
-    if name != "cub":
-        return text
-    text, count = _CUB_FUNCTION.subn(r"\1 except +", text)
-    if count != 10:
-        raise ValueError(f"cub.pyx declares {count} functions of the expected form, not 10: is this the pinned CuPy?")
-    return text
