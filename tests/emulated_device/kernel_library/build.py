@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tests.emulated_device import loader
 
-__all__ = ["NVCC", "Counts", "build", "counts", "load"]
+__all__ = ["NVCC", "Counts", "build", "counts", "load", "rewrite"]
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 SHIM = FOLDER / "shim"
@@ -22,6 +22,11 @@ SONAME = "libnvrtc.so.13"
 
 #: A stand-in for nvcc that refuses; :func:`load` puts it into the environment.
 NVCC = FOLDER / "nvcc-refused.sh"
+
+_DECLARATIONS = """
+void graphcap_kernel_library_counts(long *compiled, long *found);
+unsigned long graphcap_kernel_library_rewrite(const char *text, char *out, unsigned long room);
+"""
 
 _handle: Any = None  # keeps the library open
 _ffi: Any = None
@@ -110,7 +115,7 @@ def load() -> pathlib.Path:
     import cffi
 
     _ffi = cffi.FFI()
-    _ffi.cdef("void graphcap_kernel_library_counts(long *compiled, long *found);")
+    _ffi.cdef(_DECLARATIONS)
     _handle = _ffi.dlopen(str(library), _ffi.RTLD_NOW | _ffi.RTLD_GLOBAL)
     os.environ["NVCC"] = str(NVCC)
     return library
@@ -124,8 +129,28 @@ def counts() -> Counts:
     RuntimeError
         :func:`load` was not called.
     """
+    library = _loaded()
+    compiled, found = _ffi.new("long *"), _ffi.new("long *")
+    library.graphcap_kernel_library_counts(compiled, found)
+    return Counts(compiled[0], found[0])
+
+
+def rewrite(text: str) -> str:
+    """What the rewriter makes of preprocessed program text.
+
+    Raises
+    ------
+    RuntimeError
+        :func:`load` was not called.
+    """
+    library = _loaded()
+    room = library.graphcap_kernel_library_rewrite(text.encode(), _ffi.NULL, 0)
+    out = _ffi.new("char[]", room)
+    library.graphcap_kernel_library_rewrite(text.encode(), out, room)
+    return bytes(_ffi.buffer(out, room)).decode()
+
+
+def _loaded() -> Any:
     if _handle is None:
         raise RuntimeError("the kernel library is not loaded: call load()")
-    compiled, found = _ffi.new("long *"), _ffi.new("long *")
-    _handle.graphcap_kernel_library_counts(compiled, found)
-    return Counts(compiled[0], found[0])
+    return _handle

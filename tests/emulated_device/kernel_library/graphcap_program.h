@@ -60,6 +60,8 @@ template <auto address> struct expression : lowered_name {
         }
         index = number;
         name = symbol_of((const void *)address, text);
+        for (const graphcap_kernel_entry *entry = graphcap_kernels; entry; entry = entry->next)
+            if (entry->function == (const void *)address) name = entry->name;  /* a kernel without a symbol */
         next = graphcap_lowered_names;
         graphcap_lowered_names = this;
     }

@@ -114,7 +114,10 @@ class Compilation {
         Rewritten made = rewrite(text, rules);
         for (const std::string& file : made.files)
             if (file.compare(0, scratch_.path().size(), scratch_.path()) != 0 && file[0] != '<') files.push_back(file);
-        std::string appended = "\n# 1 \"<name expressions>\"\n";
+        // At the program's last line: an unclosed brace is noticed here.
+        const auto lines = std::count(request_.source.begin(), request_.source.end(), '\n') + 1;
+        std::string appended = "\n# " + std::to_string(lines) + " " + quoted(request_.name) +
+                               "\n ; graphcap_detail::lowered_name *graphcap_lowered_names;\n# 1 \"<name expressions>\"\n";
         for (size_t i = 0; i < request_.expressions.size(); ++i) {
             const std::string plain(normalized_expression(request_.expressions[i]));
             if (std::count(made.plain_kernels.begin(), made.plain_kernels.end(), plain))
@@ -122,7 +125,6 @@ class Compilation {
             else
                 appended += resolve_expression(i, request_.expressions[i]) + "\n";
         }
-        appended += "graphcap_detail::lowered_name *graphcap_lowered_names;\n";
         write_file(in("rewritten.ii"), made.text + appended);
         count_event(Event::compiled);
         std::vector<std::string> command = begin_command();

@@ -10,7 +10,7 @@ namespace kernel_library {
 namespace {
 
 struct Scope {
-    enum Kind { unit, names, linkage_c, linkage_cpp, other };
+    enum Kind { unit, names, linkage_c, linkage_cpp, type, other };
     Kind kind = unit;
     std::string path;         // of the namespaces up to here, "a::b::"
     std::string after_close;  // put behind the closing brace
@@ -82,7 +82,25 @@ class Rewriter {
 
     // ---- scopes
 
-    bool at_namespace_scope() const { return scopes_.back().kind != Scope::other; }
+    bool at_namespace_scope() const { return scopes_.back().kind < Scope::type; }
+
+    // Whether the body that opens at i_ is a function's: then its declaration has a parameter list.
+    bool opens_function() const {
+        for (size_t k = statement_; k < i_; ++k) {
+            const size_t behind = past_attribute(k);
+            if (behind != k)
+                k = behind - 1;
+            else if (at(k).is("("))
+                return true;
+        }
+        return false;
+    }
+
+    bool opens_type() const {
+        for (size_t k = statement_; k < i_; ++k)
+            if (at(k).is("struct") || at(k).is("class") || at(k).is("union")) return true;
+        return false;
+    }
 
     void open() {
         const Scope& outer = scopes_.back();
@@ -101,9 +119,13 @@ class Rewriter {
                 inner.path += name.empty() ? "(anonymous namespace)::" : name;
             } else if (at(first).is("extern") && at(first + 1).kind == Token::string && first + 2 == i_) {
                 inner.kind = at(first + 1).is("\"C\"") ? Scope::linkage_c : Scope::linkage_cpp;
-            } else if (!namespace_shared_.empty()) {
-                bring_in_shared();
             }
+        }
+        if (inner.kind == Scope::other && outer.kind != Scope::other) {
+            if (opens_function())
+                bring_in_shared();
+            else if (opens_type())
+                inner.kind = Scope::type;
         }
         auto ready = bodies_.find(i_);
         if (ready != bodies_.end()) inner.after_close = ready->second;
@@ -335,6 +357,7 @@ class Rewriter {
 
     // A function's body opens at i_: it gets the namespace's dynamic arrays that it names as its own references.
     void bring_in_shared() {
+        if (namespace_shared_.empty()) return;
         const size_t end = closing(i_);
         std::string definitions;
         for (auto one = namespace_shared_.rbegin(); one != namespace_shared_.rend(); ++one) {

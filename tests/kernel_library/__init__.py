@@ -1,0 +1,1 @@
+"""Tests of the kernel library: programs from source text, through NVRTC's interface."""
