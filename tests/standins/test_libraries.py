@@ -98,4 +98,5 @@ def test_a_build_is_kept() -> None:
 
 def test_the_text_of_cub_is_checked_before_it_is_changed() -> None:
     with pytest.raises(ValueError, match="is this the text of the pinned CuPy"):
-        cupy_text.cub_source("cdef extern from 'cupy_cub.h' nogil:\n    void cub_device_reduce(void*)\n")
+        cupy_text.cython_source("cub", "cdef extern from 'cupy_cub.h' nogil:\n    void cub_device_reduce(void*)\n")
+    assert cupy_text.cython_source("thrust", "text") == "text"

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import pathlib
 import re
-import shutil
 from typing import Final
 
 CUPY_HEADERS: Final = pathlib.Path(__file__).resolve().parent / "cupy_headers"
-"""Our headers of the names that CuPy's have."""
-
-MODULES: Final = ("cupy.cuda.thrust", "cupy.cuda.cub")
-"""The modules that can be compiled after :func:`prepare`."""
+"""Goes first among the include folders. CuPy's own headers of the same names must not lie beside the generated C++, where the
+compiler would take them first."""
 
 _FUNCTION: Final = re.compile(r"^( {4}(?:void|size_t) cub_device_\w+\([^)]*\))$", re.MULTILINE)
 """A declaration of cub.pyx that does not say that the function may raise."""
@@ -31,21 +28,29 @@ cpdef bint {_ASKED}(tuple cub_axis, Py_ssize_t ndim, str order) except -1:
 """
 
 
-def cub_source(text: str) -> str:
-    """The text of ``cub.pyx`` as it is compiled here.
-
-    Its C++ functions are declared as raising, so that what is not offered raises, and the block reduction refuses.
+def cython_source(name: str, text: str) -> str:
+    """The text of one of CuPy's Cython modules as it is compiled here.
 
     Parameters
     ----------
+    name
+        The module's last name: ``"cub"``, ``"thrust"``, ``"runtime"``.
     text
         The file's text in the sdist.
+
+    Returns
+    -------
+    str
+        For ``cub``, the text with its C++ functions declared as raising, so that what is not offered raises, and with the
+        block reduction refusing; for any other, the text.
 
     Raises
     ------
     ValueError
-        The text has other declarations than the pinned version's.
+        The text of ``cub.pyx`` has other declarations than the pinned version's.
     """
+    if name != "cub":
+        return text
     text, functions = _FUNCTION.subn(r"\1 except +", text)
     text, definitions = re.subn(rf"^cpdef bint {_ASKED}\(", "cdef bint _axis_compatible(", text, flags=re.MULTILINE)
     text, calls = re.subn(rf"if not {_ASKED}\(", "if not _axis_compatible(", text)
@@ -57,27 +62,9 @@ def cub_source(text: str) -> str:
     return text.rstrip() + _REFUSAL
 
 
-def prepare(text: pathlib.Path) -> None:
-    """Make a copy of CuPy's text fit for compiling :data:`MODULES`.
-
-    Parameters
-    ----------
-    text
-        The folder that holds ``cupy/cuda``. Our headers take the place of CuPy's of the same names, and ``cub.pyx`` is changed
-        (:func:`cub_source`).
-
-    Raises
-    ------
-    ValueError
-        See :func:`cub_source`.
-    """
-    folder = text / "cupy" / "cuda"
-    for header in CUPY_HEADERS.glob("*.h"):
-        shutil.copy(header, folder / header.name)
-    cub = folder / "cub.pyx"
-    cub.write_text(cub_source(cub.read_text()))
-
-
-def sources() -> list[pathlib.Path]:
+def cupy_sources() -> list[pathlib.Path]:
     """The files on which the compiled modules depend, besides CuPy's."""
     return [pathlib.Path(__file__).resolve(), *sorted(CUPY_HEADERS.glob("*.h"))]
+
+
+sources = cupy_sources
