@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import hashlib
 import importlib.metadata
 import os
@@ -17,25 +18,23 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tests.emulated_device import loader
-from tests.emulated_device.cupy_tree import archives, pins, refusing
+from tests.emulated_device import loader, standins
+from tests.emulated_device.cupy_tree import archives, pins
+from tests.emulated_device.standins import cupy_text
 
 FOLDER: Final = pathlib.Path(__file__).resolve().parent
 RUNTIME: Final = FOLDER / "runtime"
 REPLACEMENTS: Final = FOLDER / "replacements"
 CUDART: Final = "libcudart.so.13"
 
-REBUILT: Final = "cupy_backends.cuda.api.runtime"
-"""The module that is compiled from CuPy's own text against our runtime library."""
+REBUILT: Final = ("cupy_backends.cuda.api.runtime", "cupy.cuda.cub", "cupy.cuda.thrust")
+"""The modules that are compiled from CuPy's own text: against our runtime library, and our functions for Thrust's and CUB's."""
 
-CARRIERS: Final = (
-    "cupy_backends/cuda/api/runtime",
-    "cupy/cuda/cub",
-    "cupy/cuda/thrust",
-    "cupy/cuda/jitify",
-    "cupy/random/_generator_api",
-)
-"""The wheel's modules that carry NVIDIA's static runtime: none of them is in the tree as it came."""
+EMPTY: Final = ("libcublasLt.so.13", "libnvJitLink.so.13")
+"""Libraries without a function: CuPy calls none of theirs, but the search for libraries that it calls wants them there first."""
+
+REPLACED: Final = ("cupy.cuda.jitify", "cupy.random._generator_api")
+"""The modules that Python modules of ours take the place of, which refuse what they are asked for."""
 
 _DIRECTIVES: Final = (
     "linetrace=False",
@@ -58,7 +57,7 @@ class Tree:
     site
         What goes on ``sys.path``.
     libraries
-        The runtime library, and the libraries whose functions refuse.
+        The runtime library first, then :data:`EMPTY`.
     cuda
         What ``CUDA_PATH`` names.
     """
@@ -66,7 +65,7 @@ class Tree:
     def __init__(self, root: pathlib.Path) -> None:
         self.root = root
         self.site = root / "site"
-        self.libraries = root / "lib"
+        self.libraries = [root / "lib" / name for name in (CUDART, *EMPTY)]
         self.cuda = root / "cuda"
 
 
@@ -116,12 +115,10 @@ def build(report: Callable[[str], None] = lambda line: None) -> Tree:
             _link_wheel(wheel, tree.site)
             step("modules of the wheel")
             shutil.copytree(RUNTIME / "include", tree.cuda / "include")
-            _runtime_library(tree)
+            _libraries(tree)
             step("our runtime library")
             _modules(sdist, tree)
-            step("CuPy's runtime module on it, and what takes the place of the others")
-            refusing.build(tree.site, tree.libraries)
-            step("libraries that refuse")
+            step("CuPy's modules on it, and what takes the place of the others")
         report(f"{time.perf_counter() - started:6.1f} s  in all")
     return Tree(root)
 
@@ -136,10 +133,11 @@ def _key() -> str:
     ]
     for word in words:
         digest.update(word.encode() + b"\0")
-    for file in sorted(file for file in FOLDER.rglob("*") if file.is_file() and file.suffix not in (".pyc", ".md")):
+    ours = [file for file in FOLDER.rglob("*") if file.is_file() and file.suffix not in (".pyc", ".md")]
+    for file in sorted([*ours, *cupy_text.cupy_sources()]):
         if file.name in ("loading.py", "__init__.py", "__main__.py"):
             continue  # these use a tree and take no part in it
-        digest.update(str(file.relative_to(FOLDER)).encode() + b"\0" + file.read_bytes())
+        digest.update(str(file.relative_to(FOLDER.parent)).encode() + b"\0" + file.read_bytes())
     return f"cp{sys.version_info.major}{sys.version_info.minor}-{digest.hexdigest()[:16]}"
 
 
@@ -158,7 +156,7 @@ def _cython_version() -> str:
 def _link_wheel(wheel: pathlib.Path, site: pathlib.Path) -> None:
     """The wheel's files, without copies where the file system can do that; none of them is ever written to."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    left_out = {wheel / f"{name}{suffix}" for name in CARRIERS}
+    left_out = {wheel / f"{name.replace('.', '/')}{suffix}" for name in (*REBUILT, *REPLACED)}
     missing = [str(file.relative_to(wheel)) for file in left_out if not file.exists()]
     if missing:
         raise archives.ArchiveError(f"the wheel of CuPy {pins.VERSION} has no {', '.join(missing)}")
@@ -175,8 +173,9 @@ def _link_wheel(wheel: pathlib.Path, site: pathlib.Path) -> None:
                 shutil.copy2(source, target / name)
 
 
-def _runtime_library(tree: Tree) -> None:
-    tree.libraries.mkdir()
+def _libraries(tree: Tree) -> None:
+    runtime, *empty = tree.libraries
+    runtime.parent.mkdir()
     command = [
         loader.compiler(),
         "-std=c++17",
@@ -189,28 +188,31 @@ def _runtime_library(tree: Tree) -> None:
     ]
     command += [f"-Wl,-soname,{CUDART}", f"-Wl,--version-script={RUNTIME / 'exports.map'}", "-Wl,-z,defs"]
     sources = sorted(str(source) for source in RUNTIME.glob("*.cpp"))
-    loader._run([*command, "-o", str(tree.libraries / CUDART), *sources, "-ldl", "-lpthread"])
+    loader._run([*command, "-o", str(runtime), *sources, "-ldl", "-lpthread"])
+    for library in empty:
+        command = [loader.compiler(), "-shared", "-nostdlib", "-x", "c", os.devnull, f"-Wl,-soname,{library.name}"]
+        loader._run([*command, "-o", str(library)])
 
 
 def _modules(sdist: pathlib.Path, tree: Tree) -> None:
-    """CuPy's runtime module from the sdist's text; our replacements, those in Cython against the sdist's declarations."""
+    """The modules that are compiled from the sdist's text, and ours."""
     with tempfile.TemporaryDirectory(dir=archives.CACHE) as scratch:
         text = pathlib.Path(scratch) / "text"
-        shutil.copytree(sdist / "cupy", text / "cupy", ignore=shutil.ignore_patterns("include"))
-        shutil.copytree(sdist / "cupy_backends", text / "cupy_backends")
-        _cython_module(text, REBUILT, tree)
-        for file in sorted(REPLACEMENTS.rglob("*.py*")):
-            name = file.relative_to(REPLACEMENTS)
-            if file.suffix == ".py":
-                shutil.copy(file, tree.site / name)
-            elif file.suffix == ".pyx":
-                shutil.copy(file, text / name)
-                _cython_module(text, ".".join(name.with_suffix("").parts), tree)
+        for package in ("cupy", "cupy_backends"):
+            # without the headers for which our stand-ins have others: the compiler would take these first
+            unwanted = shutil.ignore_patterns(
+                "include", *(header.name for header in cupy_text.CUPY_HEADERS.glob("*.h"))
+            )
+            shutil.copytree(sdist / package, text / package, ignore=unwanted)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+            list(pool.map(lambda name: _cython_module(text, name, tree), REBUILT))
+    shutil.copytree(REPLACEMENTS, tree.site, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
 
 
 def _cython_module(text: pathlib.Path, name: str, tree: Tree) -> None:
     stem = name.replace(".", "/")
-    made = text / f"{stem}.cpp"
+    source, made = text / f"{stem}.pyx", text / f"{stem}.cpp"
+    source.write_text(cupy_text.cython_source(source.stem, source.read_text()))
     constants = {
         "CUPY_USE_CUDA_PYTHON": False,
         "CUPY_CUFFT_STATIC": False,
@@ -221,26 +223,15 @@ def _cython_module(text: pathlib.Path, name: str, tree: Tree) -> None:
     command = [sys.executable, "-m", "cython", "-3", "--cplus", "-w", str(text), "--module-name", name]
     command += [word for directive in (*_DIRECTIVES, "warn.deprecated.IF=False") for word in ("-X", directive)]
     command += ["-E", ",".join(f"{key}={value}" for key, value in constants.items())]
-    loader._run([*command, "-o", str(made), str(text / f"{stem}.pyx")])
+    loader._run([*command, "-o", str(made), str(source)])
     headers = sysconfig.get_paths()["include"]
     if not (pathlib.Path(headers) / "Python.h").exists():
         raise loader.BuildError(
             f"no Python.h in {headers}: install the headers of this Python (a package python3-dev, or like it)"
         )
-    target = tree.site / f"{stem}{sysconfig.get_config_var('EXT_SUFFIX')}"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    flags = [
-        "-std=c++17",
-        "-O1",
-        "-fPIC",
-        "-shared",
-        "-w",
-        f"-I{headers}",
-        f"-I{RUNTIME / 'include'}",
-        f"-I{made.parent}",
-        f"-I{text}",
-    ]
+    flags = ["-std=c++17", "-O1", "-fPIC", "-shared", "-w"]
+    flags += [f"-I{folder}" for folder in (headers, cupy_text.CUPY_HEADERS, RUNTIME / "include", made.parent, text)]
     flags += ['-DCYTHON_EXTERN_C=extern "C"', "-D_FORCE_INLINES=1", "-DNPY_TARGET_VERSION=NPY_2_0_API_VERSION"]
-    depth = len(pathlib.Path(stem).parts) - 1
-    library = [f"-L{tree.libraries}", f"-l:{CUDART}", f"-Wl,-rpath,$ORIGIN/{'../' * (depth + 1)}lib"]
-    loader._run([loader.compiler(), *flags, str(made), "-o", str(target), *library])
+    target = tree.site / f"{stem}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    libraries = [str(tree.libraries[0]), *([str(standins.build("primitives"))] if name.startswith("cupy.") else [])]
+    loader._run([loader.compiler(), *flags, str(made), "-o", str(target), *libraries])

@@ -10,7 +10,7 @@ import re
 import sys
 from typing import Any, Final
 
-from tests.emulated_device import loader
+from tests.emulated_device import loader, standins
 from tests.emulated_device.cupy_tree import archives, pins
 from tests.emulated_device.cupy_tree import build as building
 from tests.emulated_device.kernel_library import build as kernel_library
@@ -19,7 +19,7 @@ KERNEL_CACHE: Final = archives.CACHE / "kernels"
 """Where CuPy keeps compiled kernels between processes; its keys name the compiler library, which names its own parts."""
 
 _FOREIGN: Final = re.compile(
-    r"/lib(cuda|cudart|nvrtc|nvrtc-builtins|nvJitLink|nvptxcompiler|nvvm|cublas|cublasLt|curand|cufft|cusolver|cusparse)\.so"
+    r"/lib(cuda|cudart|nvrtc|nvJitLink|nvrtc-builtins|nvptxcompiler|nvvm|cublas|cublasLt|curand|cufft|cusolver|cusparse)\.so"
 )
 
 _mode: str | None = None
@@ -129,14 +129,10 @@ def _refuse_foreign_libraries() -> None:
 def _load_libraries(tree: building.Tree) -> None:
     import cffi
 
-    ffi = cffi.FFI()
     kernel_library.load()
-    if importlib.util.find_spec("tests.emulated_device.standins") is not None:
-        importlib.import_module("tests.emulated_device.standins").load()  # those that compute
-    there = {os.path.basename(path) for path in _mapped()}
-    for library in sorted(tree.libraries.iterdir(), key=lambda library: library.name):
-        if library.name not in there:  # one that is there under its soname is what CuPy's modules get
-            _kept.append(ffi.dlopen(str(library), ffi.RTLD_NOW | ffi.RTLD_GLOBAL))
+    standins.load()
+    ffi = cffi.FFI()
+    _kept.extend(ffi.dlopen(str(library), ffi.RTLD_NOW | ffi.RTLD_GLOBAL) for library in tree.libraries)
 
 
 def _settings(tree: building.Tree) -> None:
