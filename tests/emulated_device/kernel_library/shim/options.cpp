@@ -34,7 +34,7 @@ const std::map<std::string, Known>& known_options() {
         add(Takes::nothing, "device-debug", {"-G"});
         add(Takes::nothing, "generate-line-info", {"-lineinfo"});
         add(Takes::text, "dopt", {"-dopt"});
-        add(Takes::text, "ofast-compile", {"-Ofc"});
+        add(Takes::text, "Ofast-compile", {"-Ofc"});
         add(Takes::text, "ptxas-options", {"-Xptxas"});
         add(Takes::text, "maxrregcount", {"-maxrregcount"});
         add(Takes::truth, "ftz", {"-ftz"});
