@@ -26,8 +26,11 @@ from graphcap._memory_api import (
     set_memory_limit,
     use_mem_pool,
 )
+from graphcap._pool_order import PoolConflict, PoolOrder, check_pool_order
+from graphcap._segments import Segment, SegmentedGraph
 from graphcap.backends.base import BackendStatus, Capabilities
 from graphcap.backends.buffer import Buffer
+from graphcap.backends.parameters import Parameter, parameter
 from graphcap.backends.streams import Event, Stream
 from graphcap.errors import *  # noqa: F403  # the error tree is public, and errors.__all__ lists it
 from graphcap.errors import __all__ as _error_names
@@ -86,12 +89,18 @@ __all__ = [
     "MemPool",
     "MempoolId",
     "MempoolId_t",
+    "Parameter",
+    "PoolConflict",
+    "PoolOrder",
+    "Segment",
+    "SegmentedGraph",
     "Stream",
     "allocate",
     "array_namespace",
     "available_backends",
     "backend_status",
     "capture",
+    "check_pool_order",
     "create_graph_impl",
     "current_stream",
     "device_type_name",
@@ -104,6 +113,7 @@ __all__ = [
     "make_graphed_callable",
     "memory_snapshot",
     "memory_stats",
+    "parameter",
     "register_graph_impl",
     "set_memory_limit",
     "synchronize",

@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from graphcap import memory, registry
 from graphcap._device import Device, default_device, resolve, type_of
 from graphcap._gc_pause import GCPause
+from graphcap._inputs import check_bound, load_inputs, named_parameters
 from graphcap._typing import PathLike
 from graphcap.backends import streams
 from graphcap.backends.base import framework_hooks
 from graphcap.backends.extents import Declared
 from graphcap.backends.lifetimes import level_of
+from graphcap.backends.parameter_uses import ParameterUses
+from graphcap.backends.parameters import Parameter
 from graphcap.backends.streams import Stream
 from graphcap.errors import (
     BackendNotFoundError,
@@ -246,7 +249,8 @@ class Graph:
         stream
             A stream of the graph's device, graphcap's or one that it can wrap.
         inputs
-            New contents for arrays named by :meth:`bind`, copied in on the same stream before the launch.
+            New contents for arrays named by :meth:`bind`, copied in on the same stream before the launch; and new values of
+            parameters by their names (:func:`graphcap.parameter`), which later replays keep.
 
         Raises
         ------
@@ -255,10 +259,12 @@ class Graph:
         CaptureForbiddenError
             The stream is capturing (E-17).
         ValueError
-            `stream` is of another device. Or `inputs` names something that is not bound, or gives an array of another
-            shape or dtype; nothing was copied then.
+            `stream` is of another device. Or `inputs` names something that is neither bound nor a parameter, or gives an array
+            of another shape or dtype; nothing was copied or set then.
         TypeError
-            `inputs` gives something that is no array of the device.
+            `inputs` gives something that is no array of the device, or no number of a parameter's kind.
+        OverflowError, ArithmeticError
+            A number does not fit where the graph uses the parameter; see :attr:`graphcap.Parameter.value`.
         StalePointerError
             In debug mode, or for inputs that are not kept: memory that a node uses is gone or has moved. Nothing was launched.
         Exception
@@ -274,43 +280,41 @@ class Graph:
                 self._load(inputs)
             self._impl.replay()
 
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The parameters that the captured work uses and that have a name of their own or by :meth:`bind`, by name.
+
+        Of two with the same name of their own neither is here: bind them by other names.
+        """
+        return named_parameters(self.used_parameters(), self._bound)
+
+    def used_parameters(self) -> tuple[Parameter, ...]:
+        """All parameters that the captured work uses, named or not, in the order of their first use."""
+        uses: ParameterUses | None = getattr(self._impl, "parameters", None)
+        return () if uses is None else uses.parameters
+
     def bind(self, **arrays: Any) -> None:
         """Name arrays that the captured work reads, so that ``replay(inputs=...)`` can give them new contents.
 
-        The graph keeps them alive. Names stay until ``reset()``; binding a name again replaces it.
+        The graph keeps them alive. Names stay until ``reset()``; binding a name again replaces it. A parameter that was made
+        without a name, or that is known by another one, can be bound too.
 
         Raises
         ------
         TypeError
             Something given is no array of the graph's device.
+        ValueError
+            A parameter is given that the graph does not use.
         """
         backend = registry.get_backend(self._name)
-        for name, array in arrays.items():
-            if backend.array_key(array) is None:
-                raise TypeError(f"bind({name}=...): {type(array).__name__} is no array of {self.device}.")
+        check_bound(backend, self.device, self.used_parameters(), arrays)
         for name, array in arrays.items():
             self.retain(array)
             self._bound[name] = array
 
     def _load(self, inputs: Mapping[str, Any]) -> None:
         backend = registry.get_backend(self._name)
-        for name, value in inputs.items():
-            bound = self._bound.get(name)
-            if bound is None:
-                names = ", ".join(self._bound) or "none"
-                raise ValueError(
-                    f"replay(inputs=...): {name!r} is not bound (bound: {names}). Use graph.bind({name}=array)."
-                )
-            wanted, given = backend.array_key(bound), backend.array_key(value)
-            if given is None:
-                raise TypeError(f"replay(inputs=...): {name!r} got {type(value).__name__}, no array of {self.device}.")
-            if given != wanted:
-                raise ValueError(f"replay(inputs=...): {name!r} is {wanted}, but {given} was given.")
-        stream = streams.current_stream(backend, self._index)
-        if stream.is_capturing:
-            return  # the replay is about to be refused; nothing must be recorded before that
-        for name, value in inputs.items():
-            backend.load_array(self._bound[name], value, stream)
+        load_inputs(backend, self.device, self._index, self.used_parameters(), self._bound, inputs)
 
     def reset(self) -> None:
         """Make the graph new: an open capture is thrown away, the executable, template and pool use are given up.

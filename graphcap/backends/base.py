@@ -62,6 +62,8 @@ class Capabilities:
         The format that ``debug_dump`` writes: ``"cuda-dot"``, ``"sycl-dot"``, ``"graphcap-dot"``.
     graph_update, node_update, node_enable
         ``g.update(other)``; ``set_args`` on nodes of an executable; enabling and disabling nodes.
+    parameters
+        Captured work takes ``graphcap.parameter`` values, which may change from replay to replay.
     conditional_nodes, memory_nodes, upload
         Conditional bodies; allocation nodes; explicit upload of an executable.
     array_namespace
@@ -83,6 +85,7 @@ class Capabilities:
     graph_update: bool = False
     node_update: bool = False
     node_enable: bool = False
+    parameters: bool = False
     conditional_nodes: bool = False
     memory_nodes: bool = False
     upload: bool = False
@@ -216,6 +219,14 @@ class Backend(abc.ABC):
         """Copy `value` into `target` in stream order, unless they are the same memory."""
         if target is not value and target.ptr != value.ptr:
             stream.copy(target, value)
+
+    def store_array(self, target: Any, value: Any, stream: Stream) -> None:
+        """As :meth:`load_array`, on a stream that may be capturing: the copy is recorded then."""
+        self.load_array(target, value, stream)
+
+    def adopt_array(self, value: Any) -> Any:
+        """`value` as an array whose work a capture sees, over the same memory, where it is not one by itself."""
+        return value
 
     def result_array(self, value: Any, stream: Stream, like: Any) -> Any:
         """A copy of a result for the caller, in stream order; where there is a choice, of the sort of `like`."""

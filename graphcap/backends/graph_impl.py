@@ -17,6 +17,7 @@ import os
 import sys
 import threading
 import warnings
+import weakref
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -24,6 +25,7 @@ from graphcap import memory
 from graphcap._capture_state import CaptureState, Move, State
 from graphcap.backends.base import Backend, framework_hooks
 from graphcap.backends.graph_memory import GraphMemory, issue
+from graphcap.backends.parameter_uses import ParameterUses, Use
 from graphcap.backends.streams import Stream, current_stream
 from graphcap.errors import (
     CaptureStateError,
@@ -76,6 +78,8 @@ class GraphImpl(GraphMemory, GraphImplInterface):
         self._pool: MempoolId | None = None
         self._nested_pools: tuple[MempoolId, ...] = ()  # of `use_mem_pool` scopes inside the capture (S-C48)
         self._hooks = contextlib.ExitStack()
+        self.parameters: ParameterUses | None = None
+        """Where the nodes use parameters; ``None`` where none does."""
         self._warned_mode = False
 
     # -- device parts --------------------------------------------------------------------------------------------
@@ -130,6 +134,13 @@ class GraphImpl(GraphMemory, GraphImplInterface):
         """Let go of what the graph owned. An asynchronous backend keeps it until replays in flight are done."""
         owned.clear()
 
+    def _parameter_uses(self) -> list[Use]:
+        """Where the nodes of the template take values of parameters."""
+        return []
+
+    def _parameters_changed(self) -> None:
+        """New values wait for the next replay. Called on any thread; must not raise."""
+
     # -- the contract --------------------------------------------------------------------------------------------
 
     def capture_begin(
@@ -179,6 +190,7 @@ class GraphImpl(GraphMemory, GraphImplInterface):
         try:
             self._leave_capture()
             trouble = self._inspect_memory()
+            self._take_parameters()
             if move is not Move.END_TEMPLATE:
                 self._instantiate()
             if move is Move.END_EXECUTABLE:
@@ -355,6 +367,18 @@ class GraphImpl(GraphMemory, GraphImplInterface):
             allocator.capture_ended()
             self._end_routing(allocator, self._pool)
 
+    def _take_parameters(self) -> None:
+        uses = self._parameter_uses()
+        if uses:
+            own = weakref.ref(self)
+
+            def changed() -> None:
+                found = own()
+                if found is not None:
+                    found._parameters_changed()
+
+            self.parameters = ParameterUses(uses, changed)
+
     def _end_routing(self, allocator: memory.CachingAllocator, pool: MempoolId) -> None:
         self._nested_pools += allocator.end_allocate_to_pool(pool)
 
@@ -390,6 +414,7 @@ class GraphImpl(GraphMemory, GraphImplInterface):
         nested, self._nested_pools = self._nested_pools, ()
         owned, self._owned = self._owned, []
         self._forget_memory()
+        self.parameters = None
         try:
             self._drop_executable()
             self._drop_template()

@@ -20,6 +20,8 @@ from graphcap.interface import CaptureStatus
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from graphcap.backends.parameters import Scalar
+
 __all__ = ["Event", "Stream", "current_stream", "innermost", "stream_factory"]
 
 
@@ -230,7 +232,7 @@ class Stream(metaclass=_Factory):
         raise NotImplementedError
 
     @_supplied
-    def fill(self, dst: Any, value: int | float | complex) -> None:
+    def fill(self, dst: Any, value: int | float | complex | Scalar) -> None:
         """Set every item of `dst` to `value`; every byte if `dst` is an untyped buffer (0 to 255).
 
         Raises

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from graphcap.testing.fixtures import BackendFixtures
+from graphcap.testing.fixtures import BackendFixtures, scalar
 
 _MODULES = (
     "contract",
@@ -39,10 +39,12 @@ _MODULES = (
     "allocation",
     "comfort",
     "programs",
+    "parameters",
+    "segments",
 )
 pytest.register_assert_rewrite("graphcap.testing.case", *(f"graphcap.testing.{name}" for name in _MODULES))
 
-__all__ = ["BackendFixtures", "conformance_classes"]
+__all__ = ["BackendFixtures", "conformance_classes", "scalar"]
 
 
 def conformance_classes(fixtures: type[BackendFixtures], *, module: str | None = None) -> dict[str, type[Any]]:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 import graphcap
 from graphcap import registry
 from graphcap.backends.base import Backend, Capabilities
+from graphcap.backends.parameters import Scalar
 from graphcap.topology import NodeKind
 
-__all__ = ["BackendFixtures", "FloatArray"]
+__all__ = ["BackendFixtures", "FloatArray", "scalar"]
 
 FloatArray = NDArray[np.float32]
 
@@ -50,7 +51,7 @@ class BackendFixtures(abc.ABC):
     # -- to be supplied ------------------------------------------------------------------------------------------
 
     @abc.abstractmethod
-    def launch_axpy(self, stream: graphcap.Stream, out: Any, a: float, x: Any, y: Any) -> None:
+    def launch_axpy(self, stream: graphcap.Stream, out: Any, a: Any, x: Any, y: Any) -> None:
         """Submit one kernel that computes ``out = a * x + y`` over float32 items, element by element.
 
         Parameters
@@ -60,7 +61,9 @@ class BackendFixtures(abc.ABC):
         out, x, y
             Buffers of equal size; `out` may be `x` or `y`. Number of items: ``out.nbytes // 4``.
         a
-            A small whole number, so that the result is exact whichever way the device rounds.
+            A small whole number, so that the result is exact whichever way the device rounds. On a backend with the
+            capability ``parameters`` it may be a ``graphcap.parameter`` of type float32, or an expression of some, which goes
+            to the kernel as it is: :func:`scalar` tells the two apart.
         """
 
     # -- around each test ----------------------------------------------------------------------------------------
@@ -134,3 +137,8 @@ class BackendFixtures(abc.ABC):
             self.helper.fill(buffer, 0xAB)
         self.helper.synchronize()
         return taken
+
+
+def scalar(a: Any) -> Any:
+    """The factor of :meth:`BackendFixtures.launch_axpy` as a kernel's argument: a float32, or a parameter as it is."""
+    return a if isinstance(a, Scalar) else np.float32(a)

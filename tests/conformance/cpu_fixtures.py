@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import graphcap
-from graphcap.testing import BackendFixtures
+from graphcap.testing import BackendFixtures, scalar
 
 __all__ = ["CPUFixtures", "axpy"]
 
@@ -23,5 +23,5 @@ class CPUFixtures(BackendFixtures):
 
     device = "cpu"
 
-    def launch_axpy(self, stream: graphcap.Stream, out: Any, a: float, x: Any, y: Any) -> None:
-        stream.launch(axpy, out, np.float32(a), x, y)
+    def launch_axpy(self, stream: graphcap.Stream, out: Any, a: Any, x: Any, y: Any) -> None:
+        stream.launch(axpy, out, scalar(a), x, y)

@@ -5,17 +5,13 @@ On a machine with an Intel GPU, ``ONEAPI_DEVICE_SELECTOR=level_zero:gpu`` in the
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from graphcap.backends.xpu.discovery import dpctl_missing, opencl_runtime_library, register_opencl_cpu
-
-register_opencl_cpu()
+from tests.backends import xpu_missing
 
 _NEED_NO_DPCTL = ("test_discovery.py", "test_docs.py")
 
@@ -25,25 +21,16 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs_no_dpctl: an XPU test that runs without dpctl")
 
 
-def _reason() -> str | None:
-    missing = dpctl_missing()
-    if missing is not None:
-        return f"XPU: {missing.reason} ({platform.machine()}); {missing.cure}"
-    if opencl_runtime_library() is None and "ONEAPI_DEVICE_SELECTOR" not in os.environ:
-        return "XPU: the OpenCL CPU device is not installed (pip install intel-opencl-rt)"
-    return None
-
-
 class _SkippedModule(pytest.Module):
     """A test module that is not even imported, since that needs dpctl; the summary shows the reason."""
 
     def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
-        pytest.skip(_reason() or "", allow_module_level=True)
+        pytest.skip(xpu_missing() or "", allow_module_level=True)
 
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
     """Leave out modules that cannot be imported here."""
-    if _reason() is None or module_path.name in _NEED_NO_DPCTL or module_path.parent != Path(__file__).parent:
+    if xpu_missing() is None or module_path.name in _NEED_NO_DPCTL or module_path.parent != Path(__file__).parent:
         return None
     made: pytest.Module = _SkippedModule.from_parent(parent, path=module_path)
     return made
@@ -51,7 +38,7 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip by name where dpctl or the OpenCL CPU device cannot be had; tests of the discovery itself still run."""
-    reason = _reason()
+    reason = xpu_missing()
     if reason is None:
         return
     here = Path(__file__).parent

@@ -10,7 +10,7 @@ import numpy as np
 
 import graphcap
 from graphcap.backends.base import Backend
-from graphcap.testing import BackendFixtures
+from graphcap.testing import BackendFixtures, scalar
 
 __all__ = ["TIERS", "NativeFixtures", "SoftwareFixtures", "axpy", "register_software_tier"]
 
@@ -34,13 +34,13 @@ def register_software_tier() -> None:
         graphcap.register_graph_impl("xpu_software", SoftwareGraphImpl)
 
 
-def axpy(stream: Any, out: Any, a: float, x: Any, y: Any) -> None:
+def axpy(stream: Any, out: Any, a: Any, x: Any, y: Any) -> None:
     """``out = a * x + y`` over float32 items."""
     from graphcap.backends.xpu import kernels
 
     count = out.nbytes // 4
     kernel = kernels.load(stream, "arithmetic", "axpy_f32")
-    stream.launch(kernel, [out, np.float32(a), x, y, np.uint64(count)], count)
+    stream.launch(kernel, [out, scalar(a), x, y, np.uint64(count)], count)
 
 
 class NativeFixtures(BackendFixtures):
@@ -51,7 +51,7 @@ class NativeFixtures(BackendFixtures):
     def start(self, seed: int) -> None:
         assert self.capabilities.native_graph, "the native tier is not in use; is there a C++ compiler?"
 
-    def launch_axpy(self, stream: graphcap.Stream, out: Any, a: float, x: Any, y: Any) -> None:
+    def launch_axpy(self, stream: graphcap.Stream, out: Any, a: Any, x: Any, y: Any) -> None:
         axpy(stream, out, a, x, y)
 
 
@@ -66,5 +66,5 @@ class SoftwareFixtures(BackendFixtures):
     def start(self, seed: int) -> None:
         assert not self.capabilities.native_graph
 
-    def launch_axpy(self, stream: graphcap.Stream, out: Any, a: float, x: Any, y: Any) -> None:
+    def launch_axpy(self, stream: graphcap.Stream, out: Any, a: Any, x: Any, y: Any) -> None:
         axpy(stream, out, a, x, y)

@@ -34,6 +34,7 @@ class CPUBackend(Backend):
         external_events=True,
         array_namespace=True,
         host_can_read=True,
+        parameters=True,
     )
 
     def __init__(self) -> None:
@@ -97,6 +98,15 @@ class CPUBackend(Backend):
         if target is not value:
             own = getattr(target, "graphcap_data", None)
             np.copyto(writable(target, "a bound array") if own is None else own, plain(value, "an input"))
+
+    def store_array(self, target: Any, value: Any, stream: Stream) -> None:
+        if hasattr(target, "__setitem__"):
+            target[...] = value  # nothing is recorded where the two are the same memory
+        else:
+            stream.copy(target, value)
+
+    def adopt_array(self, value: Any) -> Any:
+        return value if hasattr(value, "graphcap_data") else self.array_namespace(0).asarray(value)
 
     def result_array(self, value: Any, stream: Stream, like: Any) -> Any:
         if type(like) is np.ndarray:  # the caller works with plain arrays

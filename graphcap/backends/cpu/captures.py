@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from graphcap.backends.cpu.work import Work
 from graphcap.errors import (
@@ -26,7 +26,10 @@ from graphcap.errors import (
 from graphcap.interface import CaptureStatus, GraphCaptureMode
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from graphcap.backends.cpu.stream import CPUEvent, CPUStream
+    from graphcap.backends.parameter_uses import Use
 
 __all__ = ["Capture", "check_default_stream", "check_device_call", "check_unsafe", "join", "lock", "open_captures"]
 
@@ -50,6 +53,10 @@ class Capture:
         self.nodes: list[Work] = []
         self.dependencies: list[tuple[int, ...]] = []
         self.streams: list[CPUStream] = []
+        self.uses: list[Use] = []
+        """Where recorded work takes the value of a parameter."""
+        self.cells: dict[tuple[int, np.dtype[Any]], np.ndarray[Any, Any]] = {}
+        self.cell_names: dict[int, str] = {}
 
     # -- life ----------------------------------------------------------------------------------------------------
 

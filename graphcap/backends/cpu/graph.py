@@ -19,6 +19,7 @@ from graphcap.backends.cpu.replay import PythonExecutable
 from graphcap.backends.cpu.stream import CPUStream
 from graphcap.backends.graph_impl import GraphImpl
 from graphcap.backends.lifetimes import PointerUse
+from graphcap.backends.parameter_uses import Use
 from graphcap.backends.streams import Stream, current_stream
 from graphcap.errors import CaptureForbiddenError
 from graphcap.interface import GraphCaptureMode, MempoolId
@@ -51,6 +52,9 @@ class CPUGraphImpl(GraphImpl):
         capture.end()
         self._template = capture
         return len(capture.nodes)
+
+    def _parameter_uses(self) -> list[Use]:
+        return [] if self._template is None else self._template.uses
 
     # -- memory --------------------------------------------------------------------------------------------------
 
@@ -94,11 +98,14 @@ class CPUGraphImpl(GraphImpl):
         assert self._template is not None, "only called while a template is live"
         errors = self._backend.host_errors
         gates = (open_captures, errors.kept)
+        refresh = None if self.parameters is None else self.parameters.refresh
         walk = walker()
         if walk is None or os.environ.get("GRAPHCAP_CPU_REPLAY") == "python":
-            self._executable = PythonExecutable(self._template.nodes, gates, self._check_replay)
+            self._executable = PythonExecutable(self._template.nodes, gates, self._check_replay, refresh)
         else:
-            self._executable = NativeExecutable(walk, self._template.nodes, gates, self._check_replay, thread_count())
+            self._executable = NativeExecutable(
+                walk, self._template.nodes, gates, self._check_replay, thread_count(), refresh
+            )
         if self._checks is None:
             # The executable's own function takes this method's place: nothing stands between the caller and the walk.
             self.__dict__["replay"] = self._executable.replay

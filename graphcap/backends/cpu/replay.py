@@ -30,6 +30,8 @@ class PythonExecutable:
         The recorded work.
     gates, check
         `check` is called before a replay if one of the lists is not empty; it raises if the replay may not go on.
+    refresh
+        Called at the start of every replay, once no other replay is under way: new values of parameters are put in place.
 
     Attributes
     ----------
@@ -37,11 +39,18 @@ class PythonExecutable:
         Dead once nobody can be replaying any more: a replay under way owns what it refers to.
     """
 
-    def __init__(self, nodes: Sequence[Work], gates: tuple[list[Any], ...], check: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[Work],
+        gates: tuple[list[Any], ...],
+        check: Callable[[], None],
+        refresh: Callable[[], object] | None = None,
+    ) -> None:
         self._nodes = nodes
         self._calls: list[Callable[[], Any]] = [node.call for node in nodes]
         self._gates = gates
         self._check = check
+        self._refresh = refresh
         self._lock = threading.Lock()
         self._owner = 0
         self.in_use: weakref.ref[object] = weakref.ref(self)
@@ -63,6 +72,8 @@ class PythonExecutable:
             raise reentered()
         with self._lock, np.errstate(**DEFAULT_ERRORS):
             self._owner = threading.get_ident()
+            if self._refresh is not None:
+                self._refresh()
             calls: Any = iter(self._calls)
             try:
                 for call in calls:

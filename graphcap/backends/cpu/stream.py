@@ -13,8 +13,10 @@ import numpy as np
 from graphcap.backends.cpu import captures
 from graphcap.backends.cpu.errors import under_present_state
 from graphcap.backends.cpu.memory_view import plain, writable
+from graphcap.backends.cpu.scalars import cell, with_values
 from graphcap.backends.cpu.work import Work
 from graphcap.backends.host_errors import HostErrors
+from graphcap.backends.parameters import Scalar, current_value, refuse_in_host_call
 from graphcap.backends.streams import Event, Stream
 from graphcap.errors import CaptureForbiddenError, add_note
 from graphcap.interface import CaptureStatus
@@ -183,12 +185,15 @@ class CPUStream(Stream):
             )
         )
 
-    def fill(self, dst: Any, value: float | complex) -> None:
+    def fill(self, dst: Any, value: float | complex | Scalar) -> None:
         target = writable(dst, "fill() destination")
+        if isinstance(value, Scalar) and self.capture is not None:
+            self._fill_later(target, value)
+            return
         item = np.empty((), target.dtype)
         try:
             with np.errstate(over="raise", invalid="raise"):
-                item[...] = value
+                item[...] = current_value(value)
         except (OverflowError, FloatingPointError, TypeError) as error:
             raise ValueError(f"fill(): {value!r} does not fit an item of type {target.dtype}.") from error
         self.submit(
@@ -203,7 +208,22 @@ class CPUStream(Stream):
             )
         )
 
+    def _fill_later(self, target: np.ndarray[Any, Any], value: Scalar) -> None:
+        item = cell(self, value, target.dtype, "fill()")
+        self.submit(
+            Work(
+                NodeKind.MEMSET,
+                "memset",
+                partial(np.copyto, target, item),
+                writes=(target,),
+                function=np.copyto,
+                args=(target, item),
+                params={"bytes": target.nbytes, "parameters": (str(value),)},
+            )
+        )
+
     def host_call(self, fn: Callable[..., Any], *args: Any) -> None:
+        refuse_in_host_call(args)
         if not callable(fn):
             raise TypeError(f"host_call(): the function must be callable, not {type(fn).__name__}.")
         name = _name(fn)
@@ -227,7 +247,16 @@ class CPUStream(Stream):
         named = {key: plain(arg, "launch() argument", others=True) for key, arg in options.items()}
         views = tuple(arg for arg in (*given, *named.values()) if isinstance(arg, np.ndarray))
         call: Callable[[], Any] = partial(kernel, *given, **named)
-        errors = None
+        errors, params, recognised = None, None, kernel
+        scalars = [arg for arg in (*given, *named.values()) if isinstance(arg, Scalar)]
+        if scalars and self.capture is None:
+            call = partial(
+                kernel, *map(current_value, given), **{key: current_value(arg) for key, arg in named.items()}
+            )
+        elif scalars:
+            call = with_values(self, f"kernel {_name(kernel)!r}", kernel, given, named) or call
+            params = {"parameters": tuple(dict.fromkeys(map(str, scalars)))}
+            recognised, given, named = call, (), {}  # only the call itself knows where the values go
         if self.capture is not None:
             call, errors = under_present_state(call)
         self.submit(
@@ -237,9 +266,10 @@ class CPUStream(Stream):
                 call,
                 reads=views,
                 writes=tuple(view for view in views if view.flags.writeable),
-                function=kernel,
+                function=recognised,
                 args=given,
                 kwargs=named,
+                params=params,
                 errstate=errors,
             )
         )

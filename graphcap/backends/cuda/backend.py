@@ -58,6 +58,7 @@ class CUDABackend(Backend):
             wrap_stream=True,
             priorities=True,
             event_timing=True,
+            parameters=True,
             external_events=True,
             dump_format="cuda-dot",
             graph_update=True,

@@ -21,6 +21,7 @@ from graphcap.interface import CaptureStatus, MempoolId
 
 if TYPE_CHECKING:
     from graphcap.backends.cuda.operands import Operand
+    from graphcap.backends.cuda.scalars import NodeBinding
     from graphcap.backends.cuda.stream import CUDAStream
 
 __all__ = ["Capture", "Captures", "Conditional"]
@@ -69,6 +70,9 @@ class Capture:
         pool: Callable[[], MempoolId | None],
     ) -> None:
         self.origin = origin
+        self.identity = identity
+        self.bindings: dict[int, NodeBinding] = {}
+        """The nodes that take values of parameters."""
         self.ids = {identity}
         """The capture's own id and those of its conditional bodies."""
         self.mode = mode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from graphcap.backends.cuda import _driver as driver
@@ -15,6 +16,7 @@ from graphcap.topology import Edge, GraphTopology, Node, NodeKind
 
 __all__ = ["argument_strings", "describe"]
 
+NO_SCALARS: Final[Mapping[int, tuple[str, ...]]] = MappingProxyType({})
 _KINDS: Final = {
     Kind.KERNEL: NodeKind.KERNEL,
     Kind.MEMCPY: NodeKind.MEMCPY,
@@ -40,8 +42,9 @@ _LETTERS: Final = {
 class _Reader:
     """Reads a graph and the graphs that its nodes hold."""
 
-    def __init__(self, conditionals: Mapping[int, Conditional]) -> None:
+    def __init__(self, conditionals: Mapping[int, Conditional], scalars: Mapping[int, tuple[str, ...]]) -> None:
         self.conditionals = conditionals
+        self.scalars = scalars
         self.nested: dict[str, GraphTopology] = {}
         self.count = 0
 
@@ -61,6 +64,8 @@ class _Reader:
         if kind is None:
             return Node(index, NodeKind.UNKNOWN, params={"type": f"driver kind {number}", "node_handle": handle})
         name, params, bodies = self.details(Kind(number), handle, f"{graph}/{index}")
+        if handle in self.scalars:
+            params["parameters"] = self.scalars[handle]
         return Node(index, kind, name, {**params, "node_handle": handle}, bodies)
 
     def details(self, kind: Kind, handle: int, path: str) -> tuple[str, dict[str, Any], tuple[str, ...]]:
@@ -97,20 +102,24 @@ class _Reader:
         return known.word, {"condition": known.word, "branches": words, "condition_handle": known.condition}, names
 
 
-def describe(graph: int, conditionals: Mapping[int, Conditional]) -> GraphTopology:
+def describe(
+    graph: int, conditionals: Mapping[int, Conditional], scalars: Mapping[int, tuple[str, ...]] = NO_SCALARS
+) -> GraphTopology:
     """The nodes, edges and nested graphs of a template. Ids are the order of creation (E-37).
 
     Parameters
     ----------
     conditionals
         The conditional nodes whose bodies graphcap captured.
+    scalars
+        The parameters that nodes take, by node.
 
     Raises
     ------
     DriverError
         The driver cannot read a node.
     """
-    return _Reader(conditionals).graph(graph, "graph")
+    return _Reader(conditionals, scalars).graph(graph, "graph")
 
 
 def _branches(word: str, count: int) -> tuple[str, ...]:

@@ -15,17 +15,20 @@ from graphcap.backends.cuda import _driver as driver
 from graphcap.backends.cuda import _graph_calls as graph_calls
 from graphcap.backends.cuda.backend import CUDABackend, cuda_backend
 from graphcap.backends.cuda.captures import Capture, Conditional
-from graphcap.backends.cuda.context import DeviceGuard, Relaxed
+from graphcap.backends.cuda.context import DeviceGuard, Relaxed, primary_context
 from graphcap.backends.cuda.describe import describe
 from graphcap.backends.cuda.nodes import NodeHandle, find_node, first_difference
 from graphcap.backends.cuda.pointers import known_outside, pointer_uses
 from graphcap.backends.cuda.replaying import disarm, replay_function
+from graphcap.backends.cuda.scalars import NodeBinding
 from graphcap.backends.cuda.stream import CUDAStream
 from graphcap.backends.cuda.watching import LineWatch
 from graphcap.backends.graph_impl import GraphImpl
 from graphcap.backends.lifetimes import Owner, PointerUse
+from graphcap.backends.parameter_uses import Use
 from graphcap.backends.streams import Stream
 from graphcap.errors import (
+    DriverError,
     GraphcapError,
     GraphcapWarning,
     GraphStateError,
@@ -80,6 +83,8 @@ class CUDAGraphImpl(GraphImpl):
         self._used: dict[int, CUDAStream] = {}
         """The streams that this graph was launched on."""
         self._conditionals: dict[int, Conditional] = {}
+        self._bindings: dict[int, NodeBinding] = {}
+        """The nodes of the template that take values of parameters."""
         self._replay_function: weakref.ref[Any] | None = None
         super().__init__(args)
         self._launch_function = driver.entry("cuGraphLaunch", 10000, "int (*)(void *, void *)")
@@ -122,6 +127,7 @@ class CUDAGraphImpl(GraphImpl):
                     raise capture.unjoined_error(error, loose)
                 raise self._backend.captures.refused(error, capture.origin.handle)
             self._template = int(graph)
+            self._bindings = capture.bindings
             self._over(capture)
             if capture.failed_body is not None:
                 self._drop_template()
@@ -241,7 +247,11 @@ class CUDAGraphImpl(GraphImpl):
             raise self._not_instantiated(made)
         self._drop_executable()
         self._executable = made.executable
-        self._launchable = driver.ffi().cast("void *", made.executable)
+        if self.parameters is None:
+            self._launchable = driver.ffi().cast("void *", made.executable)
+        else:  # made of the template, which has the values of the capture
+            for binding in self._bindings.values():
+                binding.changed = True
 
     def _not_instantiated(self, made: graph_calls.Instantiated) -> GraphcapError:
         error = driver.mapped("cuGraphInstantiateWithParams", made.code, "instantiate()")
@@ -260,8 +270,10 @@ class CUDAGraphImpl(GraphImpl):
     def replay(self) -> None:
         launchable = self._launchable
         if launchable is None:
-            super().replay()  # nothing captured, a capture open, or a template only: says so, or instantiates
-            return
+            if not self._executable:
+                super().replay()  # nothing captured, a capture open, or a template only: says so, or instantiates
+                return
+            launchable = self._with_new_values()
         backend = self._backend
         if backend.host_errors.kept:
             backend.host_errors.raise_first()
@@ -277,6 +289,52 @@ class CUDAGraphImpl(GraphImpl):
     def replay_function(self, general: Callable[..., None]) -> Callable[..., None]:
         """A replay with less cost per call, for the user's object; see ``replaying``."""
         return replay_function(self, general)
+
+    # -- parameters ----------------------------------------------------------------------------------------------
+
+    def _end_move(self) -> Move:
+        bound = self._capture is not None and self._capture.bindings
+        move = super()._end_move()
+        # New values reach an executable by way of the template's nodes, so those have to live.
+        return Move.END_BOTH if bound and move is Move.END_EXECUTABLE else move
+
+    def _parameter_uses(self) -> list[Use]:
+        return [use for binding in self._bindings.values() for use in binding.uses]
+
+    def _parameters_changed(self) -> None:
+        self._launchable = None
+        function = None if self._replay_function is None else self._replay_function()
+        if function is not None:
+            disarm(function)
+
+    def _with_new_values(self) -> Any:
+        """Give the executable's nodes the present values of parameters; the executable as the launch function takes it.
+
+        Raises
+        ------
+        GraphUpdateError
+            The driver refuses them.
+        """
+        launchable = self._launchable = driver.ffi().cast("void *", self._executable)
+        try:
+            if self.parameters is not None:
+                self.parameters.refresh()
+                context = primary_context(self.device_index)
+                with DeviceGuard(self.device_index), Relaxed():
+                    for node, binding in self._bindings.items():
+                        if binding.changed:
+                            binding.push(self._executable, node, context)
+        except DriverError as error:
+            self._launchable = None  # the next replay tries again
+            raise GraphUpdateError(
+                "a new value of a parameter",
+                f"the driver refuses it: {error.name} ({error.code})",
+                "Capture the work anew with a plain number.",
+            ) from error
+        except BaseException:
+            self._launchable = None
+            raise
+        return launchable
 
     def _launch(self) -> None:
         self.replay()
@@ -299,6 +357,8 @@ class CUDAGraphImpl(GraphImpl):
         self._check(Move.REPLAY, "upload()")
         if not self._executable:
             self.instantiate()
+        if self._launchable is None:
+            self._with_new_values()
         stream = self._backend.launch_stream(self.device_index)
         with DeviceGuard(self.device_index):
             graph_calls.upload(self._executable, stream.handle, "upload()")
@@ -309,6 +369,7 @@ class CUDAGraphImpl(GraphImpl):
     def _drop_template(self) -> None:
         template, self._template = self._template, 0
         self._backend.trash.destroy("cuGraphDestroy", template, max(self.device_index, 0))
+        self._bindings = {}
 
     def _drop_executable(self) -> None:
         executable, self._executable = self._executable, 0
@@ -352,7 +413,8 @@ class CUDAGraphImpl(GraphImpl):
 
     def _topology(self) -> GraphTopology:
         with DeviceGuard(self.device_index):
-            return describe(self._template, self._conditionals)
+            scalars = {node: binding.names for node, binding in self._bindings.items()}
+            return describe(self._template, self._conditionals, scalars)
 
     def _dump(self, path: str) -> None:
         with whole_file(path) as draft, DeviceGuard(self.device_index):
@@ -378,14 +440,48 @@ class CUDAGraphImpl(GraphImpl):
         if not isinstance(other, CUDAGraphImpl):
             raise TypeError(f"update(): expected a CUDA graph, not {type(other).__name__}.")
         other._check(Move.INSPECT, "update() from a graph")
+        if other._bindings and not self._template:
+            raise GraphUpdateError(
+                "update()",
+                "the other graph has parameters, and this one has no template through which they could be changed later",
+                "Capture this graph with keep_graph=True.",
+            )
         with DeviceGuard(self.device_index), Relaxed():
             done = graph_calls.update(self._executable, other._template)
         if done.code:
             raise self._not_updated(done, other)
+        self._take_bindings(other)
         self._owned.append((list(other._owned), _PoolUse(other)))
         if self._checks is not other._checks:
             self._disarm()
             self._checks = other._checks
+
+    def rebind(self, node: int, binding: NodeBinding | None) -> None:
+        """A node of the executable was given other arguments: it takes these parameters from now on, or none."""
+        if binding is None and node not in self._bindings:
+            return
+        self._bindings = {known: held for known, held in self._bindings.items() if known != node}
+        if binding is not None:
+            self._bindings[node] = binding
+        self._parameters_taken_anew()
+
+    def _parameters_taken_anew(self) -> None:
+        if self.parameters is not None:
+            self.parameters.refresh()  # what waited goes to the bindings, which stay
+        self.parameters = None
+        self._take_parameters()
+        self._parameters_changed()
+
+    def _take_bindings(self, other: CUDAGraphImpl) -> None:
+        """After an update: the executable has the other graph's values, and its parameters from now on."""
+        if not self._bindings and not other._bindings:
+            return
+        with DeviceGuard(self.device_index):
+            own, others = graph_calls.nodes(self._template), graph_calls.nodes(other._template)
+        self._bindings = {own[others.index(node)]: binding.copy() for node, binding in other._bindings.items()}
+        for binding in self._bindings.values():
+            binding.changed = True
+        self._parameters_taken_anew()
 
     def _not_updated(self, done: graph_calls.Updated, other: CUDAGraphImpl) -> GraphcapError:
         error = driver.mapped("cuGraphExecUpdate", done.code, "update()")

@@ -10,8 +10,9 @@ import numpy as np
 
 from graphcap.backends.cuda import _graph_calls as graph_calls
 from graphcap.backends.cuda.operands import Operand, device_operand
+from graphcap.backends.parameters import Scalar
 
-__all__ = ["KernelRef", "Parameters", "dimensions", "kernel_ref"]
+__all__ = ["KernelRef", "Parameters", "dimensions", "kernel_ref", "packed_pointers"]
 
 _SCALARS: Final[dict[type, str]] = {bool: "?", int: "i8", float: "f8", complex: "c16"}
 _layouts: Final[weakref.WeakKeyDictionary[Any, tuple[graph_calls.ParameterSlot, ...]]] = weakref.WeakKeyDictionary()
@@ -78,6 +79,11 @@ def _layout_of(handle: int, given: Any) -> tuple[graph_calls.ParameterSlot, ...]
     return None
 
 
+def packed_pointers(values: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """The array of pointers to packed arguments that the driver takes; it lasts as long as the values do."""
+    return np.array([*[value.__array_interface__["data"][0] for value in values], 0], np.uintp)
+
+
 def dimensions(value: int | Sequence[int], what: str) -> tuple[int, int, int]:
     """A launch dimension as three ints.
 
@@ -99,7 +105,7 @@ class Parameters:
     Parameters
     ----------
     args
-        Buffers and device arrays (their address), NumPy scalars (as they are), Python ``bool``, ``int`` and ``float`` (as
+        Parameters (their value now; :attr:`scalars` has them), buffers and device arrays (their address), NumPy scalars (as they are), Python ``bool``, ``int`` and ``float`` (as
         the parameter's size says; 8 bytes where the driver cannot tell), NumPy structured scalars or arrays of one item
         (structs by value), and objects with an ``int()`` such as condition handles.
     layout
@@ -125,11 +131,12 @@ class Parameters:
         if layout is not None and len(layout) != len(args):
             raise TypeError(f"launch(): the kernel takes {len(layout)} arguments, {len(args)} were given.")
         self.operands: list[Operand] = []
-        self._values: list[np.ndarray[Any, Any]] = []
+        self.scalars: list[tuple[int, Scalar]] = []
+        """The parameters among the arguments, by position."""
+        self.values: list[np.ndarray[Any, Any]] = []
         for index, arg in enumerate(args):
-            self._values.append(self._pack(index, arg, None if layout is None else layout[index].nbytes))
-        addresses = [value.__array_interface__["data"][0] for value in self._values]
-        self._pointers = np.array([*addresses, 0], np.uintp)
+            self.values.append(self._pack(index, arg, None if layout is None else layout[index].nbytes))
+        self._pointers = packed_pointers(self.values)
 
     @property
     def address(self) -> int:
@@ -146,6 +153,9 @@ class Parameters:
             value = np.array(arg).reshape(1)
         elif isinstance(arg, (bool, int, float, complex)):
             value = self._number(index, arg, nbytes)
+        elif isinstance(arg, Scalar):
+            self.scalars.append((index, arg))
+            return self._pack(index, arg.now(), nbytes)
         elif hasattr(arg, "__int__") and not isinstance(arg, (np.ndarray, str)):
             value = self._number(index, int(arg), nbytes)
         else:

@@ -10,6 +10,8 @@ from graphcap.backends.cuda._graph_calls import Kind, MemoryType
 from graphcap.backends.cuda.context import DeviceGuard, Relaxed, primary_context
 from graphcap.backends.cuda.launch import Parameters, dimensions
 from graphcap.backends.cuda.operands import Operand, operand, pattern_of
+from graphcap.backends.cuda.scalars import KernelBinding
+from graphcap.backends.parameters import Scalar, refuse_in_host_call
 from graphcap.errors import DriverError, GraphcapError, GraphStateError, GraphUpdateError, UnsupportedError
 from graphcap.topology import Node
 
@@ -133,6 +135,8 @@ class NodeHandle:
         )
         self._keep(*parameters.operands)
         graph_calls.set_kernel_params(self._executable, self._handle, new, "set_args()")
+        bound = KernelBinding(parameters.values, parameters.scalars, self.described.name, new)
+        self._graph.rebind(self._handle, bound if parameters.scalars else None)
 
     def _set_memcpy(self, dst: Any, src: Any) -> None:
         target, source = operand(dst, "set_args() destination"), operand(src, "set_args() source")
@@ -153,10 +157,14 @@ class NodeHandle:
         self._keep(target, source)
         graph_calls.set_memcpy_params(self._executable, self._handle, new, self._context(), "set_args()")
 
-    def _set_memset(self, dst: Any, value: float | complex) -> None:
+    def _set_memset(self, dst: Any, value: Any) -> None:
         target = operand(dst, "set_args() destination")
         if not target.on_device or target.read_only:
             raise ValueError("set_args() destination: writable device memory is needed.")
+        if isinstance(value, Scalar):
+            raise TypeError(
+                "set_args(): a fill of the executable takes a number; capture it with the parameter instead."
+            )
         pattern = pattern_of(value, target.dtype)
         if len(pattern) > 4:
             raise ValueError(
@@ -173,10 +181,12 @@ class NodeHandle:
         )
         self._keep(target)
         graph_calls.set_memset_params(self._executable, self._handle, new, self._context(), "set_args()")
+        self._graph.rebind(self._handle, None)
 
     def _set_host(self, args: tuple[Any, ...]) -> None:
         if not args:
             raise TypeError("set_args(): a host call takes a function and its arguments.")
+        refuse_in_host_call(args[1:])
         call = host_calls.HostCall(self._graph._backend.host_errors, args[0], args[1:])
         self._graph.retain(call)
         graph_calls.set_host_params(self._executable, self._handle, call.token, "set_args()")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from graphcap.backends.cuda import _calls as calls
 from graphcap.backends.cuda import _driver as driver
 from graphcap.backends.cuda import _graph_calls as graph_calls
@@ -15,8 +17,11 @@ from graphcap.backends.cuda.context import DeviceGuard, Relaxed
 from graphcap.backends.cuda.event import CUDAEvent
 from graphcap.backends.cuda.launch import Parameters, dimensions, kernel_ref
 from graphcap.backends.cuda.operands import Operand, operand, pattern_of
+from graphcap.backends.cuda.scalars import FillBinding, KernelBinding
+from graphcap.backends.parameters import Scalar, current_value, fitted, refuse_in_host_call
 from graphcap.backends.streams import Event, Stream
-from graphcap.errors import CaptureIsolationError
+from graphcap.dot.names import demangle
+from graphcap.errors import CaptureIsolationError, UnsupportedError
 from graphcap.interface import CaptureStatus
 
 if TYPE_CHECKING:
@@ -172,18 +177,57 @@ class CUDAStream(Stream):
             if not captured:
                 self._hold_until_done(target, source)
 
-    def fill(self, dst: Any, value: float | complex) -> None:
+    def save(self, array: Any) -> Any:
+        memory = operand(array, "save()", self.consumer_number)
+        saved = self.allocate(memory.nbytes)
+        self.copy(saved, array)
+        return saved
+
+    def fill(self, dst: Any, value: float | complex | Scalar) -> None:
         target = operand(dst, "fill() destination", self.consumer_number)
         if target.read_only:
             raise ValueError("fill() destination: the memory is read-only.")
         if not target.on_device:
             raise TypeError("fill(): the destination is host memory. Fill it with NumPy, or with host_call().")
-        pattern = pattern_of(value, target.dtype)
+        pattern = pattern_of(current_value(value), target.dtype)
         if not target.nbytes:
             return
+        if isinstance(value, Scalar):
+            with DeviceGuard(self.device_index):
+                capture = self._binding([(0, value)], "Stream.fill()")
+                if capture is not None:
+                    self._keep_operands(target)
+                    self._fill_later(target, value, capture)
+                    return
         with DeviceGuard(self.device_index):
             self._keep_operands(target)
             self._fill_bytes(target, pattern)
+
+    def _fill_later(self, target: Operand, value: Scalar, capture: Capture) -> None:
+        """Capture a fill whose value may change: each word of the item is a node, and no word is cut short."""
+        dtype = np.dtype(np.uint8) if target.dtype is None else target.dtype
+        pattern = fitted(value.now(), dtype, "Stream.fill()").tobytes()
+        width = min(len(pattern), 4)
+        for offset in range(0, len(pattern), width):
+            piece = Operand(target.address + offset, target.nbytes - offset, True, target.owner, target.dtype)
+            self._fill_words(piece, pattern[offset : offset + width], len(pattern))
+            capture.bindings[self._last_node()] = FillBinding(value, dtype, offset, width)
+
+    def _fill_words(self, target: Operand, word: bytes, pitch: int) -> None:
+        if pitch <= 4:
+            self._fill_bytes(target, word)
+            return
+        rows = -(-target.nbytes // pitch)
+        self._call(
+            "cuMemsetD2D32Async",
+            target.address,
+            pitch,
+            int.from_bytes(word, "little"),
+            1,
+            rows,
+            self._handle,
+            asked="Stream.fill()",
+        )
 
     def _fill_bytes(self, target: Operand, pattern: bytes) -> None:
         width = len(pattern)
@@ -194,19 +238,11 @@ class CUDAStream(Stream):
             return
         # The driver's widest element has 4 bytes: each word of a wider item is a column of a two-dimensional fill.
         for offset in range(0, width, 4):
-            word = int.from_bytes(pattern[offset : offset + 4], "little")
-            self._call(
-                "cuMemsetD2D32Async",
-                target.address + offset,
-                width,
-                word,
-                1,
-                target.nbytes // width,
-                self._handle,
-                asked="Stream.fill()",
-            )
+            piece = Operand(target.address + offset, target.nbytes - offset, True, target.owner, target.dtype)
+            self._fill_words(piece, pattern[offset : offset + 4], width)
 
     def host_call(self, fn: Callable[..., Any], *args: Any) -> None:
+        refuse_in_host_call(args)
         call = host_calls.HostCall(self.backend.host_errors, fn, args)
         info = self._info()
         with DeviceGuard(self.device_index):
@@ -238,7 +274,7 @@ class CUDAStream(Stream):
         grid, block
             Blocks, and threads per block, in up to three dimensions, x first.
         *args
-            The kernel's arguments: buffers and device arrays, NumPy scalars, Python numbers. A Python number takes the size of the
+            The kernel's arguments: buffers and device arrays, NumPy scalars, Python numbers, parameters. A Python number takes the size of the
             kernel's parameter where the driver tells it (not for a plain int as `kernel`), 8 bytes otherwise; a Python int for a
             floating-point parameter cannot be told from an int, so give a float.
         shared
@@ -259,6 +295,7 @@ class CUDAStream(Stream):
         with DeviceGuard(self.device_index):
             ref = kernel_ref(kernel)
             parameters = Parameters(args, ref.layout, self.consumer_number)
+            capture = self._binding(parameters.scalars, "Stream.launch()") if parameters.scalars else None
             if self._keep_operands(*parameters.operands):
                 self._keep(ref.owner)
             self._call(
@@ -272,6 +309,11 @@ class CUDAStream(Stream):
                 0,
                 asked="Stream.launch()",
             )
+            if capture is not None:
+                node = self._last_node()
+                row = graph_calls.kernel_params(node)
+                name = demangle(graph_calls.kernel_name(row.function, row.kernel))
+                capture.bindings[node] = KernelBinding(parameters.values, parameters.scalars, name)
 
     # -- conditional nodes ---------------------------------------------------------------------------------------
 
@@ -352,6 +394,26 @@ class CUDAStream(Stream):
     def _capture(self) -> Capture | None:
         with DeviceGuard(self.device_index):
             return self.backend.captures.of_stream(self._handle)
+
+    def _binding(self, scalars: list[tuple[int, Scalar]], asked: str) -> Capture | None:
+        """The capture whose nodes are to know parameters; ``None`` for eager work. Refuses what could not be changed later."""
+        info = self._info()
+        if info.status is not CaptureStatus.ACTIVE:
+            return None
+        capture = self._capture()
+        if capture is None or info.id != capture.identity:
+            where = "a capture of another library" if capture is None else "the body of a conditional node"
+            raise UnsupportedError(
+                "CUDA",
+                f"{asked} with the parameter {scalars[0][1]} in {where}",
+                "node_update",
+                "Give a plain number, or keep the number in device memory and copy a new one there.",
+            )
+        return capture
+
+    def _last_node(self) -> int:
+        (node,) = self._info().frontier
+        return node
 
     def _keep(self, owner: object) -> None:
         """Let the graph under capture own an object; a capture of another library has no owner to give it to."""

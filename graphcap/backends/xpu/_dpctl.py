@@ -43,6 +43,7 @@ __all__ = [
     "is_queue",
     "make_event",
     "make_queue",
+    "make_unordered_queue",
     "memory_at",
     "memory_info",
     "queue_capsule",
@@ -80,6 +81,11 @@ def make_queue(context: SyclContext | None, device: SyclDevice) -> SyclQueue:
     if context is None:
         return dpctl.SyclQueue(device, property="in_order")
     return dpctl.SyclQueue(context, device, property="in_order")
+
+
+def make_unordered_queue(context: SyclContext, device: SyclDevice) -> SyclQueue:
+    """A new queue whose only order is the one that each submission names; to record graphs with."""
+    return dpctl.SyclQueue(context, device)
 
 
 def queue_capsule(queue: SyclQueue) -> Any:

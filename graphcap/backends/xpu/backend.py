@@ -79,6 +79,7 @@ class XPUBackend(Backend):
             wrap_stream=True,
             dump_format="graphcap-dot" if self.extension is None else "sycl-dot",
             graph_update=self.has_full_aspect,
+            parameters=True,
             asynchronous=True,
         )
 

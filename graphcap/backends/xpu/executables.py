@@ -67,6 +67,7 @@ class NativeExecutable(Executable):
         assert recording.native is not None, "recorded on the native tier"
         self._extension = extension
         self._updatable = updatable
+        self._nodes = recording.nodes  # with the values of parameters that this executable was made with
         self._host_tasks = recording.native.host_tasks
         try:
             with kernel_arguments:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from graphcap import dot
@@ -14,6 +15,7 @@ from graphcap._files import write_whole
 from graphcap.backends.base import Backend
 from graphcap.backends.graph_impl import GraphImpl
 from graphcap.backends.lifetimes import Owner, PointerUse
+from graphcap.backends.parameter_uses import Use
 from graphcap.backends.streams import Stream, current_stream
 from graphcap.backends.xpu import captures
 from graphcap.backends.xpu.backend import XPUBackend, xpu_backend
@@ -22,9 +24,9 @@ from graphcap.backends.xpu.describe import describe
 from graphcap.backends.xpu.executables import Executable, NativeExecutable, SoftwareExecutable
 from graphcap.backends.xpu.lane import Point
 from graphcap.backends.xpu.pointers import known_outside, pointer_uses
-from graphcap.backends.xpu.recording import NativeRecorder, Recording, SoftwareRecorder
+from graphcap.backends.xpu.recording import NativeRecorder, Recording, SoftwareRecorder, record_again
 from graphcap.backends.xpu.streams import XPUStream
-from graphcap.errors import DriverError, GraphStructureError, UnsupportedError
+from graphcap.errors import DriverError, GraphStructureError, GraphUpdateError, UnsupportedError
 from graphcap.interface import GraphCaptureMode, GraphImplArgs, GraphImplInterface, MempoolId
 from graphcap.memory import CachingAllocator
 from graphcap.topology import GraphTopology
@@ -47,6 +49,7 @@ class XPUGraphImpl(GraphImpl):
 
     def __init__(self, args: GraphImplArgs) -> None:
         self._extra_uses: list[tuple[CachingAllocator, MempoolId]] = []
+        self._has_new_values = False
         super().__init__(args)
 
     # -- capture -------------------------------------------------------------------------------------------------
@@ -65,6 +68,13 @@ class XPUGraphImpl(GraphImpl):
         recording = capture.end()
         if self.debug:
             _validate(recording)
+        if recording.has_foreign_nodes and any(work.uses for work in recording.nodes):
+            raise UnsupportedError(
+                self._backend.name,
+                "a capture with parameters in which work was submitted to the queue directly",
+                "node_update",
+                "Submit all work through graphcap's stream, or capture plain numbers.",
+            )
         for work in recording.nodes:
             self._owned.extend(work.owners)
         self._template = recording
@@ -99,6 +109,7 @@ class XPUGraphImpl(GraphImpl):
 
     def _forget(self) -> None:
         uses, self._extra_uses = self._extra_uses, []
+        self._has_new_values = False
         try:
             super()._forget()
         finally:
@@ -130,11 +141,16 @@ class XPUGraphImpl(GraphImpl):
     def _instantiate(self) -> None:
         assert self._template is not None, "only called while a template is live"
         extension = self._backend.extension
-        if self._template.native is None or extension is None:
-            made: Executable = SoftwareExecutable(self._template)
+        template = self._template
+        if self._has_new_values:
+            template = replace(template, nodes=[work.rebound() for work in template.nodes])
+        if template.native is None or extension is None:
+            made: Executable = SoftwareExecutable(template)
         else:
+            if self._has_new_values:
+                template = record_again(extension, self._backend.service_queue(self.device_index), template)
             updatable = self._backend.has_full_aspect and self.keep_graph
-            made = NativeExecutable(extension, self._template, updatable=updatable)
+            made = NativeExecutable(extension, template, updatable=updatable)
         self._drop_executable()
         self._executable = made
 
@@ -143,11 +159,24 @@ class XPUGraphImpl(GraphImpl):
         assert isinstance(stream, XPUStream), "the current stream of an XPU is an XPU stream"
         captures.check_stream_call("replay() on a capturing stream", stream)  # E-17
         self._backend.host_errors.raise_first()
+        if self.parameters is not None and self.parameters.pending:
+            self.parameters.refresh()
+            self._has_new_values = True
+            self._instantiate()
         assert self._executable is not None, "only called while an executable is live"
         # One executable never overlaps itself, whatever the stream (S-D38).
         if self._last is not None and self._last_stream is not stream and not self._last.is_done():
             stream.wait_point(self._last)
         self._last, self._last_stream = self._executable.launch(stream), stream
+
+    def _parameter_uses(self) -> list[Use]:
+        return [] if self._template is None else [use for work in self._template.nodes for use in work.uses]
+
+    def _end_move(self) -> Move:
+        capture, move = self._capture, super()._end_move()
+        # New values need an executable made anew from the template, which has to live for that.
+        bound = capture is not None and any(work.uses for work in capture.nodes)
+        return Move.END_BOTH if bound and move is Move.END_EXECUTABLE else move
 
     def update(self, other: GraphImplInterface) -> None:
         """Give the executable the parameters of another captured graph of the same topology.
@@ -170,6 +199,12 @@ class XPUGraphImpl(GraphImpl):
         if not isinstance(other, XPUGraphImpl):
             raise TypeError(f"update(): expected a graph of the XPU backend, not {type(other).__name__}.")
         other._check(Move.INSPECT, "update() from this graph")
+        if self.parameters is not None or other.parameters is not None:
+            raise GraphUpdateError(
+                "update()",
+                "one of the two graphs has parameters",
+                "Give the parameters new values instead, or capture a new graph.",
+            )
         assert self._executable is not None, "checked by the state table"
         assert other._template is not None, "as above"
         self._executable.update(other._template)

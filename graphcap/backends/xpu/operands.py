@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from graphcap.backends.parameters import Scalar
 from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.buffer import XPUBuffer
 
@@ -188,8 +189,8 @@ def pattern_of(value: Any, dtype: np.dtype[Any]) -> bytes:
 def kernel_argument(value: Any, position: int) -> tuple[Any, Operand | None]:
     """A kernel's argument as dpctl takes it, and the memory behind it if there is any.
 
-    Memory goes by address, scalars by value: NumPy scalars and 0-d host arrays, whose type decides the size. Python
-    numbers have no size and are refused.
+    Memory goes by address, scalars by value: NumPy scalars, 0-d host arrays and parameters of a NumPy type, whose type
+    decides the size. Python numbers have no size and are refused.
 
     Raises
     ------
@@ -201,6 +202,13 @@ def kernel_argument(value: Any, position: int) -> tuple[Any, Operand | None]:
     if isinstance(value, _dpctl.KERNEL_ARGUMENTS):
         return value, None
     what = f"launch(): argument {position}"
+    if isinstance(value, Scalar):
+        if value.dtype is None:
+            raise TypeError(
+                f"{what}: the parameter {value} is a Python number, which has no fixed size. Make it with the type that the "
+                "kernel declares: graphcap.parameter(value, dtype=numpy.float32)."
+            )
+        value = value.now()
     if isinstance(value, XPUBuffer) or _usm_ndarray(value) is not None or _has_interface(value):
         operand = resolve(value, what)
         if operand.memory is None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from graphcap.backends.parameter_uses import Use
+from graphcap.backends.parameters import Scalar, current_value, fitted
 from graphcap.backends.xpu import _dpctl, kernels
 from graphcap.backends.xpu.buffer import XPUBuffer
 from graphcap.backends.xpu.operands import Operand, kernel_argument, pattern_of, resolve, sizes
@@ -78,7 +81,7 @@ def prepare_fill(dst: Any, value: Any, target: Target) -> Prepared | None:
     operand = resolve(dst, "fill() destination", writable=True)
     if operand.nbytes and not operand.is_usm:
         raise TypeError("fill(): the memory is the host's own. Fill it with NumPy, or in a host_call().")
-    pattern = pattern_of(value, operand.dtype)
+    pattern = pattern_of(current_value(value), operand.dtype)
     if operand.nbytes == 0:
         return None
     params = {
@@ -87,15 +90,17 @@ def prepare_fill(dst: Any, value: Any, target: Target) -> Prepared | None:
         "element_bytes": len(pattern),
     }
     work: Work
-    if target.extension is not None and len(set(pattern)) == 1:
+    if target.extension is not None and len(set(pattern)) == 1 and not isinstance(value, Scalar):
         owners = (operand.owner, operand.memory)
         work = FillBytesWork(operand.pointer, pattern[0], operand.nbytes, params, owners)
     else:
-        work = _fill_by_kernel(operand, pattern, params, target)
+        work = _fill_by_kernel(operand, pattern, params, target, value if isinstance(value, Scalar) else None)
     return _prepared(work, [operand])
 
 
-def _fill_by_kernel(operand: Operand, pattern: bytes, params: dict[str, Any], target: Target) -> Work:
+def _fill_by_kernel(
+    operand: Operand, pattern: bytes, params: dict[str, Any], target: Target, scalar: Scalar | None
+) -> Work:
     size = len(pattern)
     if size not in _FILLS:
         raise UnsupportedError("XPU", f"fill() of items of {size} bytes", "pattern", "Use stream.copy() instead.")
@@ -104,6 +109,12 @@ def _fill_by_kernel(operand: Operand, pattern: bytes, params: dict[str, Any], ta
         raise ValueError(f"fill(): the address {operand.pointer:#x} is not aligned to items of {size} bytes.")
     count = operand.nbytes // size
     scalars = [*np.frombuffer(pattern, word), np.uint64(count)]
+    slots = []
+    if scalar is not None:
+        where = f"{scalar} in a fill of {operand.dtype} items"
+        for index in range(len(scalars) - 1):
+            pack = partial(_packed_word, operand.dtype, np.dtype(word), index, where)
+            slots.append((index + 1, Use(scalar, where, pack)))
     return KernelWork(
         kernels.load(target.queue, "fill", name),
         [operand.memory, *(kernel_argument(scalar, index)[0] for index, scalar in enumerate(scalars, 1))],
@@ -113,7 +124,16 @@ def _fill_by_kernel(operand: Operand, pattern: bytes, params: dict[str, Any], ta
         params=params,
         owners=(operand.owner,),
         kind=NodeKind.MEMSET,
+        slots=slots,
     )
+
+
+def _packed_word(dtype: np.dtype[Any], word: np.dtype[Any], index: int, where: str, value: Any) -> Any:
+    return kernel_argument(np.frombuffer(fitted(value, dtype, where).tobytes(), word)[index], index + 1)[0]
+
+
+def _packed_argument(dtype: np.dtype[Any], position: int, where: str, value: Any) -> Any:
+    return kernel_argument(fitted(value, dtype, where)[()], position)[0]
 
 
 def prepare_launch(kernel: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Prepared:
@@ -129,6 +149,12 @@ def prepare_launch(kernel: Any, args: tuple[Any, ...], options: dict[str, Any]) 
     group = None if local_size is None else sizes(local_size, "the local size")
     _check_group(kernel, name, everything, group)
     converted = [kernel_argument(value, position) for position, value in enumerate(arguments)]
+    slots = []
+    for position, value in enumerate(arguments):
+        if isinstance(value, Scalar):
+            assert value.dtype is not None, "checked with the conversion"
+            where = f"{value} in argument {position} of kernel {name!r}"
+            slots.append((position, Use(value, where, partial(_packed_argument, value.dtype, position, where))))
     params: dict[str, Any] = {"global_size": everything}
     if group is not None:
         params["grid"] = tuple(whole // part for whole, part in zip(everything, group, strict=True))
@@ -141,6 +167,7 @@ def prepare_launch(kernel: Any, args: tuple[Any, ...], options: dict[str, Any]) 
         name=name,
         params=params,
         owners=tuple(arguments),
+        slots=slots,
     )
     return _prepared(work, [operand for _, operand in converted if operand is not None])
 

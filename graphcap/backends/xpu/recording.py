@@ -7,19 +7,19 @@ submitted to it becomes a node of a ``command_graph``, also what users submit th
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.captures import Capture, Recorder
 from graphcap.backends.xpu.native import SyclGraph
-from graphcap.backends.xpu.work import HostWork, Work
+from graphcap.backends.xpu.work import HostWork, Target, Work
 from graphcap.errors import CaptureStateError, DriverError, GraphcapWarning
 
 if TYPE_CHECKING:
     from graphcap.backends.xpu.streams import XPUStream
 
-__all__ = ["BARRIER_TYPES", "NativeRecorder", "NativeTemplate", "Recording", "SoftwareRecorder"]
+__all__ = ["BARRIER_TYPES", "NativeRecorder", "NativeTemplate", "Recording", "SoftwareRecorder", "record_again"]
 
 BARRIER_TYPES: Final = frozenset({0, 8})
 """SYCL's node types ``empty`` and ``ext_oneapi_barrier``: order, no work."""
@@ -88,6 +88,37 @@ class Recording:
     def has_foreign_nodes(self) -> bool:
         """Whether SYCL recorded work that did not come through graphcap."""
         return self.count != len(self.nodes)
+
+
+def record_again(extension: SyclGraph, queue: Any, recording: Recording) -> Recording:
+    """The same template, recorded anew from its work: how a SYCL graph gets other values where the device cannot update one.
+
+    Parameters
+    ----------
+    queue
+        Any queue of the context and the device; it is not used.
+
+    Raises
+    ------
+    DriverError
+        SYCL refused it.
+    """
+    native = recording.native
+    assert native is not None, "recorded on the native tier"
+    # A queue of its own, without an order of its own: the dependencies alone make the edges.
+    own = _dpctl.make_unordered_queue(queue.sycl_context, queue.sycl_device)
+    target = Target(own, extension, _dpctl.queue_capsule(own))
+    try:
+        graph = extension.begin(target.capsule)
+    except RuntimeError as error:
+        raise DriverError("command_graph::begin_recording", 0, "sycl::exception", str(error)) from error
+    events: list[Any] = []
+    try:
+        for work, sources in zip(recording.nodes, recording.dependencies, strict=True):
+            events.append(work.enqueue(target, [events[source] for source in sources]))
+    finally:
+        extension.end(graph)
+    return replace(recording, native=replace(native, graph=graph))
 
 
 class SoftwareRecorder(Recorder):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from graphcap.backends.parameters import Scalar, refuse_in_host_call
 from graphcap.backends.streams import Event, Stream
 from graphcap.backends.xpu import _dpctl, captures
 from graphcap.backends.xpu.events import XPUEvent
@@ -192,7 +193,7 @@ class XPUStream(Stream):
         if point is not None and prepared.waits:
             point.wait()
 
-    def fill(self, dst: Any, value: float | complex) -> None:
+    def fill(self, dst: Any, value: float | complex | Scalar) -> None:
         """Set every item of USM memory to `value`; every byte of memory that has no item type.
 
         Raises
@@ -208,6 +209,7 @@ class XPUStream(Stream):
             self.submit(prepared.work, keep=prepared.keep)
 
     def host_call(self, fn: Callable[..., Any], *args: Any) -> None:
+        refuse_in_host_call(args)
         if not callable(fn):
             raise TypeError(f"host_call(): the function must be callable, not {type(fn).__name__}.")
         call = HostCall(self.backend.host_errors, fn, args)
@@ -223,8 +225,8 @@ class XPUStream(Stream):
         kernel
             A ``dpctl.program.SyclKernel``: from SPIR-V by ``graphcap.backends.xpu.kernels``, or by dpctl itself.
         args
-            Buffers, dpctl memory and USM arrays (passed by address), NumPy scalars (passed by value), or dpctl's
-            ``LocalAccessor``, ``WorkGroupMemory`` and ``RawKernelArg``.
+            Buffers, dpctl memory and USM arrays (passed by address), NumPy scalars and parameters of a NumPy type (passed
+            by value), or dpctl's ``LocalAccessor``, ``WorkGroupMemory`` and ``RawKernelArg``.
         global_size, local_size
             Work-items per dimension, all of them and per group; one integer or up to three. The device picks the groups
             if `local_size` is not given.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import abc
+import copy
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from graphcap.backends.parameter_uses import Use
 from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.host_calls import HostCall
 from graphcap.backends.xpu.native import SyclGraph
@@ -50,6 +52,15 @@ class Work(abc.ABC):
         self.params = params
         self.owners = owners
 
+    @property
+    def uses(self) -> Sequence[Use]:
+        """Where the work takes the values of parameters."""
+        return ()
+
+    def rebound(self) -> Work:
+        """The work with the values that its :attr:`uses` have by now; itself if it has none."""
+        return self
+
     @abc.abstractmethod
     def enqueue(self, target: Target, waits: Sequence[Any] = ()) -> Any:
         """Submit to the target's queue, which executes or records; give the ``SyclEvent``.
@@ -67,9 +78,15 @@ class Work(abc.ABC):
 
 
 class KernelWork(Work):
-    """A kernel over a global range. Also a fill, where `kind` says so."""
+    """A kernel over a global range. Also a fill, where `kind` says so.
 
-    __slots__ = ("_arguments", "_global", "_kernel", "_local")
+    Parameters
+    ----------
+    slots
+        Positions of arguments that are values of parameters; what each use has packed is the argument.
+    """
+
+    __slots__ = ("_arguments", "_global", "_kernel", "_local", "_slots")
 
     def __init__(
         self,
@@ -82,12 +99,29 @@ class KernelWork(Work):
         params: Mapping[str, Any],
         owners: tuple[object, ...],
         kind: NodeKind = NodeKind.KERNEL,
+        slots: Sequence[tuple[int, Use]] = (),
     ) -> None:
+        if slots:
+            params = {**params, "parameters": tuple(dict.fromkeys(str(use.scalar) for _, use in slots))}
         super().__init__(kind, name, params, (*owners, kernel))
+        self._slots = tuple(slots)
         self._kernel = kernel
         self._arguments = list(arguments)
         self._global = list(global_size)
         self._local = None if local_size is None else list(local_size)
+
+    @property
+    def uses(self) -> Sequence[Use]:
+        return [use for _, use in self._slots]
+
+    def rebound(self) -> Work:
+        if not self._slots:
+            return self
+        made = copy.copy(self)
+        made._arguments = list(self._arguments)
+        for position, use in self._slots:
+            made._arguments[position] = use.packed
+        return made
 
     def enqueue(self, target: Target, waits: Sequence[Any] = ()) -> Any:
         try:

@@ -9,6 +9,7 @@ import numpy as np
 from graphcap.backends.cpu.array._memory import Plain, allocate, current
 from graphcap.backends.cpu.captures import open_captures
 from graphcap.backends.cpu.stream import CPUStream
+from graphcap.backends.parameters import Scalar
 from graphcap.errors import CaptureIsolationError
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def plain(value: Any) -> Any:
         if value._capture and open_captures:
             _check_apart(value, 0)
         return value.graphcap_data
-    return value
+    return value.now() if isinstance(value, Scalar) else value
 
 
 def plains(value: Any) -> Any:
@@ -120,7 +121,7 @@ def plains(value: Any) -> Any:
         return {key: plains(item) for key, item in value.items()}
     if kind is slice:
         return slice(plains(value.start), plains(value.stop), plains(value.step))
-    return value
+    return value.now() if isinstance(value, Scalar) else value
 
 
 def operand(value: Any, stream: CPUStream) -> Any:
@@ -163,7 +164,7 @@ def operands(value: Any, stream: CPUStream, arrays: list[Plain]) -> Any:
 def known_operand(value: Any) -> bool:
     """Whether `value` may stand beside an array in a ufunc or function; another library's array decides by itself."""
     override = getattr(type(value), "__array_ufunc__", None)
-    return override is None or isinstance(value, (Array, np.generic)) or override is np.ndarray.__array_ufunc__
+    return override is None or isinstance(value, (Array, np.generic, Scalar)) or override is np.ndarray.__array_ufunc__
 
 
 def _check_apart(array: Array, own: int) -> None:

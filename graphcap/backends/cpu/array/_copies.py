@@ -11,7 +11,9 @@ import numpy as np
 
 from graphcap.backends.cpu.array._memory import Plain
 from graphcap.backends.cpu.array._recording import record
+from graphcap.backends.cpu.scalars import cell
 from graphcap.backends.cpu.stream import CPUStream
+from graphcap.backends.parameters import Scalar
 from graphcap.topology import NodeKind
 
 __all__ = ["assign", "record_copy", "record_fill", "record_into", "same_memory", "store"]
@@ -27,6 +29,9 @@ def assign(stream: CPUStream, target: Plain, value: Any) -> None:
     """
     if not target.flags.writeable:
         raise ValueError("assignment destination is read-only")
+    if isinstance(value, Scalar):
+        record_fill(stream, target, cell(stream, value, target.dtype, "an assignment"))
+        return
     if type(value) is not np.ndarray:
         constant: Plain = np.empty((), target.dtype)
         if isinstance(value, (list, range)) or (isinstance(value, tuple) and target.dtype.names is None):

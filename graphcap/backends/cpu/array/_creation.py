@@ -16,7 +16,9 @@ from graphcap.backends.cpu.array._recording import capturing_stream, check_reada
 from graphcap.backends.cpu.array._standard import check_device
 from graphcap.backends.cpu.array._ufuncs import as_array, holds_arrays
 from graphcap.backends.cpu.array._views import copy_of
+from graphcap.backends.cpu.scalars import cell, natural_type
 from graphcap.backends.cpu.stream import CPUStream
+from graphcap.backends.parameters import Scalar
 
 __all__ = ["array", "asarray", "constant", "filled", "from_values", "order_strides", "zeros"]
 
@@ -55,6 +57,8 @@ def filled(out: Any, value: Any) -> Any:
         plain(out)[...] = plain(value)
         return out
     given = operand(value, stream)
+    if isinstance(given, Scalar):
+        given = cell(stream, given, out.dtype, "full()")
     if type(given) is not np.ndarray:
         given = np.asarray(given).astype(out.dtype)
     if given.ndim == 0 and given.dtype == out.dtype and not isinstance(value, (Array, np.ndarray)):
@@ -81,7 +85,8 @@ def full(
 ) -> Any:
     """An array of one value."""
     if dtype is None:
-        dtype = fill_value.graphcap_data.dtype if isinstance(fill_value, Array) else np.asarray(fill_value).dtype
+        known = natural_type(fill_value) if isinstance(fill_value, Scalar) else np.asarray(plain(fill_value)).dtype
+        dtype = fill_value.graphcap_data.dtype if isinstance(fill_value, Array) else known
     return filled(new(shape, dtype, order, device=device), fill_value)
 
 

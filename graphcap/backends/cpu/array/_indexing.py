@@ -13,7 +13,9 @@ from graphcap.backends.cpu.array._copies import assign, record_copy, record_into
 from graphcap.backends.cpu.array._dispatch import INDEXING
 from graphcap.backends.cpu.array._memory import Plain, dense_strides
 from graphcap.backends.cpu.array._recording import LAUNCH, record, refuse
+from graphcap.backends.cpu.scalars import cell
 from graphcap.backends.cpu.stream import CPUStream
+from graphcap.backends.parameters import Scalar
 from graphcap.topology import NodeKind
 
 __all__ = ["advanced", "get_item", "set_item"]
@@ -69,6 +71,8 @@ def set_item(stream: CPUStream, array: Array, key: Any, value: Any) -> None:
         raise ValueError("assignment destination is read-only")
     plain_key, stand_in_key, reads = advanced(stream, parts)
     masked = any(read.dtype == np.bool_ for read in reads)
+    if isinstance(given, Scalar):
+        given = cell(stream, given, data.dtype, "an assignment")
     fixed = given if type(given) is np.ndarray else np.asarray(given, data.dtype)
     if masked and fixed.size != 1:
         _refuse_mask("assigning an array through a mask (array[mask] = values)")

@@ -21,6 +21,7 @@ from graphcap.backends.cpu.array._memory import Plain, dense_strides, same_strid
 from graphcap.backends.cpu.array._recording import record, refuse
 from graphcap.backends.cpu.array._ufuncs import target_of, tiny
 from graphcap.backends.cpu.stream import CPUStream
+from graphcap.backends.parameters import Scalar
 from graphcap.topology import NodeKind
 
 __all__ = [
@@ -79,7 +80,7 @@ def stand_ins(value: Any, maker: Maker) -> Any:
         return kind([stand_ins(item, maker) for item in value])
     if kind is dict:
         return {key: stand_ins(item, maker) for key, item in value.items()}
-    return value
+    return value.now() if isinstance(value, Scalar) else value
 
 
 def evaluate(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], maker: Maker) -> Any:

@@ -18,7 +18,9 @@ from graphcap.backends.cpu.array._recording import LAUNCH, record, refuse
 from graphcap.backends.cpu.array._ufunc_methods import axes_of
 from graphcap.backends.cpu.array._ufuncs import as_array, record_call, target_of, tiny
 from graphcap.backends.cpu.array._views import reshaped
+from graphcap.backends.cpu.scalars import cell
 from graphcap.backends.cpu.stream import CPUStream
+from graphcap.backends.parameters import Scalar, current_value
 from graphcap.topology import NodeKind
 
 __all__ = ["clipped", "refuse_changing_shape", "rolled", "stacked"]
@@ -191,9 +193,19 @@ def _where(stream: CPUStream, function: Callable[..., Any], condition: Any, /, *
     if len(choices) != 2:
         raise ValueError("either both or neither of x and y should be given")
     mask = as_array(condition, stream)
-    weak = [value if type(value) in (int, float, complex) else as_array(value, stream) for value in choices]
-    dtype = np.result_type(*weak)
-    one, other = (value if isinstance(value, np.ndarray) else np.asarray(value).astype(dtype) for value in weak)
+    weak = [
+        value if type(value) in (int, float, complex) or isinstance(value, Scalar) else as_array(value, stream)
+        for value in choices
+    ]
+    dtype = np.result_type(*map(current_value, weak))
+    one, other = (
+        value
+        if isinstance(value, np.ndarray)
+        else cell(stream, value, dtype, "where()")
+        if isinstance(value, Scalar)
+        else np.asarray(value).astype(dtype)
+        for value in weak
+    )
     shape = np.broadcast_shapes(mask.shape, one.shape, other.shape)
     if mask.dtype != np.bool_ or dtype.hasobject:
         like = np.where(*[tiny(part) for part in (mask, one, other)])
@@ -272,10 +284,22 @@ def clipped(stream: CPUStream, a: Any, low: Any, high: Any, out: Any, kwargs: di
     """Record ``clip`` as the ufuncs that NumPy itself calls for these types of bounds."""
     data = as_array(a, stream)
     bounds = [
-        value if type(value) in (int, float, complex, type(None)) else as_array(value, stream) for value in (low, high)
+        value
+        if type(value) in (int, float, complex, type(None)) or isinstance(value, Scalar)
+        else as_array(value, stream)
+        for value in (low, high)
     ]
-    known = [None if value is None else value if not isinstance(value, np.ndarray) else tiny(value) for value in bounds]
+    known = [
+        None if value is None else tiny(value) if isinstance(value, np.ndarray) else current_value(value)
+        for value in bounds
+    ]
     calls = ufunc_calls(np.clip, data, *known)
+    used = [value for _, inputs in calls for value in inputs]
+    for real, stand_in in zip(bounds, known, strict=True):
+        if isinstance(real, Scalar) and all(value is not stand_in for value in used):
+            refuse(
+                f"clip() to {real}", f"NumPy leaves the bound out for {data.dtype}", "Use numpy.minimum and maximum."
+            )
     current: Any = data
     result: Any = None
     for position, (ufunc, inputs) in enumerate(calls):

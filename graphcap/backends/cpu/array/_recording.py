@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
+from graphcap.backends.cpu import scalars
 from graphcap.backends.cpu.array._memory import current
 from graphcap.backends.cpu.captures import open_captures
 from graphcap.backends.cpu.errors import under_present_state
@@ -61,6 +62,10 @@ def check_readable(call: str) -> None:
         )
 
 
+def _unrecognised() -> None:
+    raise AssertionError("the recorded call itself is made")
+
+
 def record(
     stream: CPUStream,
     kind: NodeKind,
@@ -79,6 +84,17 @@ def record(
     `call` does what ``function(*args, **kwargs)`` does. Where the error state is not NumPy's default it becomes part of the
     call, and of the node for a replay that takes the call apart (``Work.errstate``).
     """
+    capture = stream.capture
+    if capture is not None:
+        with_parameters = scalars.with_values(stream, name, function, args, {} if kwargs is None else kwargs)
+        if with_parameters is not None:
+            call = with_parameters
+        if with_parameters is not None or capture.cells:
+            names = scalars.names_in(stream, args, {} if kwargs is None else kwargs)
+            if names:
+                params = {**({} if params is None else params), "parameters": names}
+        if with_parameters is not None:
+            function, args, kwargs = _unrecognised, (), None  # only the call itself knows where the values go
     call, errors = under_present_state(call)
     stream.submit(
         Work(

@@ -16,7 +16,9 @@ import numpy as np
 from graphcap.backends.cpu.array._base import Array, empty, operand
 from graphcap.backends.cpu.array._memory import Plain, dense_strides
 from graphcap.backends.cpu.array._recording import record
+from graphcap.backends.cpu.scalars import cell, natural_cell
 from graphcap.backends.cpu.stream import CPUStream
+from graphcap.backends.parameters import Scalar
 from graphcap.topology import NodeKind
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
 _empties: Final[dict[np.dtype[Any], Plain]] = {}
 _scalar_types: Final[dict[Any, Any]] = {}
 _PYTHON_NUMBERS: Final = (int, float, complex)
+_OUT_BY_NAME: Final = (np.maximum, np.minimum)
+"""Since NumPy 2.4 these two warn of a third positional argument; for the others it is the quicker way."""
 
 
 def without_elements(dtype: np.dtype[Any]) -> Plain:
@@ -86,11 +90,13 @@ def record_call(stream: CPUStream, ufunc: np.ufunc, inputs: tuple[Any, ...], kwa
         if type(where) is not np.ndarray:
             where = options["where"] = np.asarray(where)
     if all(type(value) is not np.ndarray for value in given):
-        given = [np.asarray(value) for value in given]
+        given = [as_array(value, stream) for value in given]
     outs = tuple(outs) + (None,) * (ufunc.nout - len(outs))
     targets = [None if out is None else target_of(out, stream) for out in outs]
 
     dtypes = _result_types(ufunc, given, targets, options)
+    if any(isinstance(value, Scalar) for value in given):
+        given = _with_cells(stream, ufunc, given, targets, options)
     if not options:
         given = _bake(ufunc, given)
     arrays = [value for value in given if type(value) is np.ndarray]
@@ -118,7 +124,11 @@ def finish(
     reads: list[Plain],
 ) -> Any:
     """Record the call with all its outputs given, and give back `results`."""
-    call: Callable[[], Any] = partial(ufunc, *given, *targets, **options)
+    call: Callable[[], Any]
+    if ufunc in _OUT_BY_NAME:
+        call = partial(ufunc, *given, out=targets, **options)
+    else:
+        call = partial(ufunc, *given, *targets, **options)
     record(
         stream,
         NodeKind.KERNEL,
@@ -252,7 +262,7 @@ def _input(value: Any, stream: CPUStream) -> Any:
     """A plain array, or a Python number that stays weak (NEP 50)."""
     if isinstance(value, Array):
         return operand(value, stream)
-    if type(value) in _PYTHON_NUMBERS:
+    if type(value) in _PYTHON_NUMBERS or isinstance(value, Scalar):
         return value
     found = operand(value, stream)
     return found if type(found) is np.ndarray else as_array(found, stream)
@@ -263,6 +273,8 @@ def as_array(value: Any, stream: CPUStream) -> Any:
     found = operand(value, stream)
     if type(found) is np.ndarray:
         return found
+    if isinstance(found, Scalar):
+        return natural_cell(stream, found, "an array")
     if isinstance(found, (list, tuple)) and holds_arrays(found):
         from graphcap.backends.cpu.array._creation import array  # needs this module
 
@@ -289,12 +301,44 @@ def _result_types(
     ufunc: np.ufunc, given: list[Any], targets: list[Plain | None], options: dict[str, Any]
 ) -> list[np.dtype[Any]]:
     """What NumPy says about types alone; raises what it raises."""
-    probes = [without_elements(value.dtype) if type(value) is np.ndarray else value for value in given]
+    probes = [
+        without_elements(value.dtype)
+        if type(value) is np.ndarray
+        else value.now()
+        if isinstance(value, Scalar)
+        else value
+        for value in given
+    ]
     options = {key: value for key, value in options.items() if key != "where"}
     if any(target is not None for target in targets):
         options["out"] = tuple(None if target is None else without_elements(target.dtype) for target in targets)
     found = ufunc(*probes, **options)
     return [result.dtype for result in (found if type(found) is tuple else (found,))]
+
+
+def _with_cells(
+    stream: CPUStream, ufunc: np.ufunc, given: list[Any], targets: list[Plain | None], options: dict[str, Any]
+) -> list[Any]:
+    """Give each parameter memory of the type that NumPy resolves for it in this call."""
+    kinds = [
+        value.dtype if type(value) is np.ndarray else _kind_of(value.now() if isinstance(value, Scalar) else value)
+        for value in given
+    ]
+    outs = [None if target is None else target.dtype for target in targets]
+    choice = {key: options[key] for key in ("casting", "signature") if key in options}
+    if "sig" in options:
+        choice["signature"] = options["sig"]
+    if "dtype" in options:
+        choice["signature"] = (*[None] * ufunc.nin, *[options["dtype"]] * ufunc.nout)
+    resolved = ufunc.resolve_dtypes((*kinds, *outs), **choice)
+    return [
+        cell(stream, value, dtype, f"{ufunc.__name__}()") if isinstance(value, Scalar) else value
+        for value, dtype in zip(given, resolved, strict=False)
+    ]
+
+
+def _kind_of(value: Any) -> Any:
+    return value.dtype if isinstance(value, np.generic) else np.dtype(bool) if type(value) is bool else type(value)
 
 
 def _bake(ufunc: np.ufunc, given: list[Any]) -> list[Any]:

@@ -56,7 +56,13 @@ class NativeExecutable:
     """
 
     def __init__(
-        self, walk: Any, nodes: Sequence[Work], gates: tuple[list[Any], ...], check: Callable[[], None], threads: int
+        self,
+        walk: Any,
+        nodes: Sequence[Work],
+        gates: tuple[list[Any], ...],
+        check: Callable[[], None],
+        threads: int,
+        refresh: Callable[[], object] | None = None,
     ) -> None:
         self._nodes = nodes
         runs = _plan(nodes)
@@ -87,10 +93,13 @@ class NativeExecutable:
                 first = next(run for run in group if isinstance(run, Run))
                 items.append(blocks[0] if len(blocks) == 1 else tuple(blocks))
                 first_nodes.append(first.nodes()[0])
+        calls_numpy = any(callable(item) for item in items)
+        if refresh is not None:  # inside the walk, where no other replay of it is under way
+            items.insert(0, refresh)
+            first_nodes.insert(0, 0)
         reports = _Reports(nodes, first_nodes)
         self.in_use: weakref.ref[object] = weakref.ref(reports)
         self._walk = walk.Walk(tuple(items), reports.floating_point, gates, check, reports.failed, threads)
-        calls_numpy = any(callable(item) for item in items)
         self.replay: Callable[[], None] = _guarded(self._walk.replay) if calls_numpy else self._walk.replay
 
     def _call(self, node: int) -> Callable[[], Any]:

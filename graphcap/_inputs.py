@@ -1,0 +1,94 @@
+"""New contents for a replay: arrays by the names they were bound by, numbers by the names of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphcap.backends import streams
+from graphcap.backends.base import Backend
+from graphcap.backends.parameter_uses import set_values
+from graphcap.backends.parameters import Parameter
+
+__all__ = ["check_bound", "load_inputs", "named_parameters"]
+
+
+def named_parameters(used: tuple[Parameter, ...], bound: Mapping[str, Any]) -> dict[str, Parameter]:
+    """The parameters that a name reaches: their own, unless two have the same, or the one they are bound by."""
+    own = [one.name for one in used]
+    found = {one.name: one for one in used if one.name and own.count(one.name) == 1}
+    return {**found, **{name: value for name, value in bound.items() if isinstance(value, Parameter)}}
+
+
+def check_bound(backend: Backend, device: str, used: tuple[Parameter, ...], arrays: Mapping[str, Any]) -> None:
+    """Refuse what cannot be bound.
+
+    Raises
+    ------
+    TypeError
+        Something is no array of the device.
+    ValueError
+        A parameter that the graph does not use.
+    """
+    for name, array in arrays.items():
+        if isinstance(array, Parameter):
+            if all(one is not array for one in used):
+                raise ValueError(f"bind({name}=...): the captured work does not use the parameter {array}.")
+        elif backend.array_key(array) is None:
+            raise TypeError(f"bind({name}=...): {type(array).__name__} is no array of {device}.")
+
+
+def load_inputs(
+    backend: Backend,
+    device: str,
+    index: int | None,
+    used: tuple[Parameter, ...],
+    bound: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+) -> None:
+    """Set and copy in what a replay is given; all of it, or nothing if something is refused.
+
+    Parameters
+    ----------
+    device, index
+        The device in words, and its index; the current one if ``None``.
+    used
+        The parameters of the captured work.
+    bound
+        What was bound, by name.
+
+    Raises
+    ------
+    ValueError
+        A name that is neither bound nor a parameter's; an array of another shape or dtype.
+    TypeError
+        Something that is no array of the device, or no number of the parameter's kind.
+    OverflowError, ArithmeticError
+        A number does not fit where the captured work uses it.
+    """
+    parameters = named_parameters(used, bound)
+    numbers: dict[Parameter, Any] = {}
+    for name, value in inputs.items():
+        target = parameters[name] if name in parameters else bound.get(name)
+        if target is None:
+            known = ", ".join({**bound, **parameters}) or "none"
+            raise ValueError(
+                f"replay(inputs=...): {name!r} is neither bound nor a parameter of the graph (bound: {known}). Use "
+                f"graph.bind({name}=array), or capture with graphcap.parameter(value, name={name!r})."
+            )
+        if isinstance(target, Parameter):
+            numbers[target] = value
+            continue
+        wanted, given = backend.array_key(target), backend.array_key(value)
+        if given is None:
+            raise TypeError(f"replay(inputs=...): {name!r} got {type(value).__name__}, no array of {device}.")
+        if given != wanted:
+            raise ValueError(f"replay(inputs=...): {name!r} is {wanted}, but {given} was given.")
+    stream = streams.current_stream(backend, index)
+    if stream.is_capturing:
+        return  # the replay is about to be refused; nothing must be recorded before that
+    if numbers:
+        set_values(numbers)
+    for name, value in inputs.items():
+        if name not in parameters:
+            backend.load_array(bound[name], value, stream)

@@ -1,0 +1,531 @@
+"""Captures of callables made of steps: what cannot be captured becomes an eager step between graphs.
+
+``with capture(..., on_forbidden="split") as g:`` gives a :class:`SegmentedGraph`. Its body runs eagerly, once, and says by ``g.step(f, x)``
+what the steps are; that is the warm-up, and gives each step's results their place. When the body is left, the steps are captured
+one after the other into a graph. A step that may not be captured is left out: the graph ends before it (and is captured again
+without what the step had recorded so far), the step is called eagerly at each replay, and the next graph begins after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from graphcap import memory
+from graphcap._device import Device, guard
+from graphcap._graph import Graph, pool_id_of
+from graphcap._inputs import check_bound, load_inputs, named_parameters
+from graphcap._trees import Leaf, rebuild
+from graphcap._typing import PathLike
+from graphcap.backends import streams
+from graphcap.backends.base import Backend, framework_hooks
+from graphcap.backends.parameter_uses import set_values
+from graphcap.backends.parameters import Parameter, parameter
+from graphcap.backends.streams import Stream
+from graphcap.errors import (
+    CaptureError,
+    CaptureForbiddenError,
+    CaptureInvalidatedError,
+    EmptyGraphWarning,
+    GraphcapError,
+    GraphStateError,
+    GraphStructureError,
+    add_note,
+)
+from graphcap.interface import CaptureStatus, GraphCaptureMode, MempoolId
+from graphcap.topology import Edge, GraphTopology, Node, NodeKind
+
+__all__ = ["Segment", "SegmentedGraph"]
+
+_NUMBERS: Final = (bool, int, float, complex)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One piece of a :class:`SegmentedGraph`.
+
+    Attributes
+    ----------
+    kind
+        ``"graph"`` or ``"eager"``.
+    steps
+        The names of the steps in it; an eager segment has one.
+    graph
+        The graph; ``None`` for an eager segment.
+    reason
+        Why an eager step is no part of a graph: the error of the attempt; ``None`` for a graph.
+    """
+
+    kind: str
+    steps: tuple[str, ...]
+    graph: Graph | None = None
+    reason: GraphcapError | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} segment: {', '.join(self.steps)}>"
+
+
+class _Step:
+    """A call, and the places of its results."""
+
+    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+        self.name = _name_of(fn)
+        self.result: Any = None
+        self.arrays: list[Leaf] = []
+        self.numbers: list[tuple[tuple[Any, ...], Parameter]] = []
+        self.opaque: list[Any] = []
+        """Results that are neither arrays nor numbers: what takes them has to be called with those of its own replay."""
+
+
+class _AbandonedError(Exception):
+    """Leaves the capture of a segment; never seen outside."""
+
+
+class SegmentedGraph:
+    """Graphs and eager steps in order, replayed as one. Made by ``capture(..., on_forbidden="split")``.
+
+    Attributes
+    ----------
+    device
+        The device string.
+    segments
+        What a replay does, in order; known once the ``with`` block has been left.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        text: str,
+        stream: Stream,
+        pool: Any,
+        capture_mode: GraphCaptureMode | int | str,
+        **options: Any,
+    ) -> None:
+        self.device = text
+        self.segments: list[Segment] = []
+        self._backend: Backend = device.backend
+        self._index = device.index
+        self._stream: Stream | None = stream
+        self._pool: MempoolId = memory.new_user_pool_id() if pool is None else pool_id_of(pool)
+        self._owners: list[Any] = [pool]
+        self._new_graph = partial(Graph, text, keep_graph=True, pool=self._pool, capture_mode=capture_mode, **options)
+        self._steps: list[_Step] = []
+        self._eager: dict[int, _Step] = {}
+        self._bound: dict[str, Any] = {}
+        self._outputs: dict[int, Parameter] = {}
+        self._inside = threading.local()
+
+    # -- steps ---------------------------------------------------------------------------------------------------
+
+    def step(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call ``fn(*args, **kwargs)`` now, as the next step of what is captured.
+
+        Parameters
+        ----------
+        fn
+            Any callable. It is called again when it is captured, possibly several times, and if it cannot be captured at
+            every replay; so it should do its work on its arguments and on arrays that live on.
+        *args, **kwargs
+            Arrays, what earlier steps gave, and anything else; what is no array or number is the same at every replay.
+
+        Returns
+        -------
+        Any
+            What `fn` gave. Arrays in it are the places into which each replay puts the step's results. Numbers come as
+            :class:`graphcap.Parameter`, so that later steps take the number of their own replay.
+
+        Raises
+        ------
+        GraphStateError
+            The ``with`` block of the capture has been left.
+        Exception
+            What `fn` raises.
+        """
+        if getattr(self._inside, "step", False):
+            return fn(*args, **kwargs)  # a step of a step is part of it
+        stream = self._stream
+        if stream is None:
+            raise GraphStateError(
+                f"step({_name_of(fn)})", "the capture is over", "Call step() inside `with capture(...) as g:`."
+            )
+        step = _Step(fn, _adopted(self._backend, args), _adopted(self._backend, kwargs))
+        with self._at(step, "ran for the first time"):
+            result = self._call_eagerly(step)
+        self._steps.append(step)
+        return self._place(step, result, stream)
+
+    def _place(self, step: _Step, result: Any, stream: Stream) -> Any:
+        """Take a step's first results as the places of all later ones."""
+        found: list[Leaf] = []
+        _leaves(self._backend, result, found)
+        values = []
+        for value, place in found:
+            own: Any = value
+            if self._backend.array_key(value) is not None:
+                own = self._backend.adopt_array(value)
+                step.arrays.append(Leaf(own, place))
+            elif _is_number(value):
+                own = parameter(value, name=f"{step.name}{''.join(f'[{part!r}]' for part in place)}")
+                step.numbers.append((place, own))
+                self._outputs[id(own)] = own
+            elif value is not None:
+                step.opaque.append(value)
+            values.append(own)
+        step.result = rebuild(result, found, values)
+        return step.result
+
+    def _call_eagerly(self, step: _Step) -> Any:
+        args, kwargs = self._with_numbers(step.args), self._with_numbers(step.kwargs)
+        return step.fn(*args, **kwargs)
+
+    def _with_numbers(self, value: Any) -> Any:
+        """Arguments for an eager call: numbers that earlier steps gave are plain numbers there."""
+        if id(value) in self._outputs:
+            return self._outputs[id(value)].now()
+        kind = type(value)
+        if kind is tuple or kind is list:
+            return kind([self._with_numbers(item) for item in value])
+        if kind is dict:
+            return {key: self._with_numbers(item) for key, item in value.items()}
+        return value
+
+    @contextlib.contextmanager
+    def _at(self, step: _Step, when: str) -> Iterator[None]:
+        self._inside.step = True
+        try:
+            yield
+        except Exception as error:
+            add_note(error, f"raised in step {self._number(step)} ({step.name!r}) when it {when}")
+            raise
+        finally:
+            self._inside.step = False
+
+    def _number(self, step: _Step) -> int:
+        return next((i for i, known in enumerate(self._steps) if known is step), len(self._steps))
+
+    # -- capture -------------------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Capture the steps; called when the ``with`` block is left."""
+        stream, self._stream = self._stream, None
+        assert stream is not None, "called once"
+        first = 0
+        while first < len(self._steps):
+            stop, reason = self._capture(first, len(self._steps), stream)
+            if reason is not None and stop > first:
+                end = stop
+                while (
+                    True
+                ):  # again without the half of the step; nothing new can come up but what differs from call to call
+                    stop, again = self._capture(first, end, stream)
+                    if again is None:
+                        break
+                    end, reason = stop, again
+                    if stop == first:
+                        break
+            if reason is not None:
+                step = self._steps[stop]
+                self._eager[len(self.segments)] = step
+                self.segments.append(Segment("eager", (step.name,), reason=reason))
+                stop += 1
+            first = stop
+        if not self.segments:
+            warnings.warn("the capture has no steps: nothing is replayed.", EmptyGraphWarning, stacklevel=3)
+
+    def _capture(self, first: int, stop: int, stream: Stream) -> tuple[int, GraphcapError | None]:
+        """Capture steps into a graph until one cannot be: then nothing is kept. Gives where it stopped, and why."""
+        reason = self._takes_opaque(first)
+        if reason is not None:
+            return first, reason
+        graph = self._new_graph()
+        position = first
+        try:
+            with graph:
+                while position < stop:
+                    reason = self._takes_opaque(position)
+                    if reason is None:
+                        reason = self._record(self._steps[position], stream)
+                    if reason is not None:
+                        raise _AbandonedError
+                    position += 1
+        except _AbandonedError:
+            return position, reason
+        except CaptureError as error:
+            names = ", ".join(step.name for step in self._steps[first:stop])
+            add_note(error, f"while the steps {names} were captured as one segment")
+            raise
+        for step in self._steps[first:stop]:
+            graph.retain(step)
+        self.segments.append(Segment("graph", tuple(step.name for step in self._steps[first:stop]), graph))
+        return stop, None
+
+    def _record(self, step: _Step, stream: Stream) -> GraphcapError | None:
+        """Capture one step; the error if it may not be."""
+        try:
+            with self._at(step, "was captured"):
+                result = step.fn(*step.args, **step.kwargs)
+                if stream.capture_status is CaptureStatus.INVALIDATED:
+                    return CaptureInvalidatedError(step.name, "the step broke the capture", "It is called eagerly.")
+                self._store(step, result, stream, self._backend.store_array)
+        except (CaptureForbiddenError, CaptureInvalidatedError) as error:
+            return error
+        except Exception as error:
+            for hook in framework_hooks(self._backend.name):
+                explained = hook.explain(error)
+                if isinstance(explained, (CaptureForbiddenError, CaptureInvalidatedError)):
+                    explained.__cause__ = error
+                    return explained
+            raise
+        return None
+
+    def _takes_opaque(self, position: int) -> GraphcapError | None:
+        """Why a step must be eager whatever it does: it takes an object that an eager step makes anew at every replay."""
+        step = self._steps[position]
+        for source in self._eager.values():
+            for value in source.opaque:
+                if _holds((step.args, step.kwargs), value):
+                    return CaptureForbiddenError(
+                        f"step {position} ({step.name!r}) in a graph",
+                        f"it takes the {type(value).__name__} that the eager step {source.name!r} makes anew at every replay",
+                        "Pass it on as arrays or numbers, which a graph can take anew.",
+                    )
+        return None
+
+    def _store(self, step: _Step, result: Any, stream: Stream, store: Callable[[Any, Any, Stream], None]) -> None:
+        """Put a step's arrays into their places."""
+        found: list[Leaf] = []
+        _leaves(self._backend, result, found)
+        new = {leaf.place: leaf.value for leaf in found}
+        for value, place in step.arrays:
+            given = new.get(place)
+            if given is value:
+                continue
+            if given is None or self._backend.array_key(given) != self._backend.array_key(value):
+                raise _other_result(step, place, self._backend, value, given)
+            store(value, given, stream)
+
+    # -- replay --------------------------------------------------------------------------------------------------
+
+    def replay(self, stream: Any = None, *, inputs: Mapping[str, Any] | None = None) -> None:
+        """Replay all segments in order, on the current stream of the device or on `stream`.
+
+        Graphs are launched and eager steps are called, each in the stream's order. An eager step that reads values waits for
+        them, as it does without a graph.
+
+        Raises
+        ------
+        GraphStateError
+            The ``with`` block of the capture has not been left, or was left by an exception, or the graph was reset.
+        CaptureForbiddenError
+            The stream is capturing.
+        GraphStructureError
+            An eager step gave arrays of another shape or type, or other numbers or objects, than at the capture.
+        Exception
+            What an eager step raises, with a note that names it; the segments after it were not replayed. And what
+            :meth:`Graph.replay` raises.
+        """
+        if not self.segments:
+            raise GraphStateError(
+                "replay()",
+                "the capture is still open" if self._stream is not None else "there are no segments",
+                "Leave the `with capture(...)` block first; capture again after an exception or reset().",
+            )
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(guard(Device(self._backend, self._index)))
+            if stream is not None:
+                stack.enter_context(Stream.wrap(stream, self.device))
+            current = streams.current_stream(self._backend, self._index)
+            if current.is_capturing:
+                raise CaptureForbiddenError(
+                    "replay() of a graph in segments",
+                    f"{current!r} is capturing, and a graph that is replayed cannot be recorded",
+                    "Replay before or after the capture, or capture the steps themselves.",
+                )
+            if inputs is not None:
+                load_inputs(self._backend, self.device, self._index, self._used(), self._bound, inputs)
+            for position, segment in enumerate(self.segments):
+                if segment.graph is not None:
+                    segment.graph.replay()
+                else:
+                    self._run(self._eager[position], current)
+
+    def _run(self, step: _Step, stream: Stream) -> None:
+        with self._at(step, "was called between graphs of a replay; what comes after it was not replayed"):
+            result = self._call_eagerly(step)
+            self._store(step, result, stream, self._backend.load_array)
+            if step.numbers:
+                found: list[Leaf] = []
+                _leaves(self._backend, result, found)
+                new = {leaf.place: leaf.value for leaf in found}
+                numbers = {}
+                for place, number in step.numbers:
+                    if not _is_number(new.get(place)):
+                        raise _other_result(step, place, self._backend, number.now(), new.get(place))
+                    numbers[number] = new[place]
+                set_values(numbers)
+
+    # -- the whole -----------------------------------------------------------------------------------------------
+
+    @property
+    def parameters(self) -> Mapping[str, Parameter]:
+        """The parameters that ``replay(inputs=...)`` can set: those of all segments, but not what steps hand on."""
+        return named_parameters(self._used(), self._bound)
+
+    def _used(self) -> tuple[Parameter, ...]:
+        graphs = [segment.graph for segment in self.segments if segment.graph is not None]
+        used = {id(one): one for graph in graphs for one in graph.used_parameters()}
+        return tuple(one for key, one in used.items() if key not in self._outputs)
+
+    def bind(self, **arrays: Any) -> None:
+        """Name arrays that steps read; as :meth:`Graph.bind`."""
+        check_bound(self._backend, self.device, self._used(), arrays)
+        self._bound.update(arrays)
+
+    def retain(self, owner: Any) -> Any:
+        """Keep an object alive as long as this object (until ``reset()``); gives it back."""
+        self._owners.append(owner)
+        return owner
+
+    def pool(self) -> MempoolId:
+        """The pool that all graphs share."""
+        return self._pool
+
+    def topology(self) -> GraphTopology:
+        """One node per segment in order, a ``child_graph`` or a ``host`` node of type "eager step"; the graphs nested in it.
+
+        Raises
+        ------
+        GraphStateError
+            The capture is still open.
+        """
+        self._check("topology()")
+        nodes, nested = [], {}
+        for position, segment in enumerate(self.segments):
+            if segment.graph is None:
+                reason = "" if segment.reason is None else str(segment.reason)
+                params = {"type": "eager step", "reason": reason, "steps": segment.steps}
+                nodes.append(Node(position, NodeKind.HOST, segment.steps[0], params))
+                continue
+            found = segment.graph.topology()
+            name = f"segment_{position}"
+            inner = {
+                f"{name}/{key}": _renamed(graph, f"{name}/", f"{name}/{key}") for key, graph in found.graphs.items()
+            }
+            nested[name] = _renamed(found, f"{name}/", name)
+            nested.update(inner)
+            nodes.append(Node(position, NodeKind.CHILD_GRAPH, name, {"steps": segment.steps}, (name,)))
+        edges = [Edge(position, position + 1) for position in range(len(nodes) - 1)]
+        origin = next((graph.origin for graph in nested.values()), self._backend.name.lower())
+        return GraphTopology(nodes, edges, graphs=nested, name="segments", origin=origin)
+
+    def debug_dump(self, path: PathLike) -> None:
+        """Write the topology as graphcap's DOT; each segment's graph has a ``debug_dump`` of its own in the backend's format.
+
+        Raises
+        ------
+        GraphStateError
+            The capture is still open.
+        OSError
+            The file cannot be written. Nothing is left half-written.
+        """
+        from graphcap import dot  # the writer is needed by those who dump, not by those who replay
+        from graphcap._files import write_whole
+
+        write_whole(path, dot.write(self.topology()).encode())
+
+    def reset(self) -> None:
+        """Give up graphs, steps and all that they hold. Safe with a replay in flight."""
+        segments, self.segments = self.segments, []
+        for segment in segments:
+            if segment.graph is not None:
+                segment.graph.reset()
+        self._stream = None
+        self._steps, self._eager, self._bound, self._outputs, self._owners = [], {}, {}, {}, []
+
+    def _check(self, asked: str) -> None:
+        if self._stream is not None:
+            raise GraphStateError(asked, "the capture is still open", "Leave the `with capture(...)` block first.")
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(segment.kind for segment in self.segments)
+        return f"<graphcap.SegmentedGraph {self.device} [{kinds}]>"
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    if isinstance(fn, partial):
+        return _name_of(fn.func)
+    name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
+    return str(name).rpartition("<locals>.")[2]
+
+
+def _leaves(backend: Backend, nest: Any, found: list[Leaf], place: tuple[Any, ...] = ()) -> None:
+    """Everything in nested tuples, lists and dicts, arrays and others, with its place."""
+    if backend.array_key(nest) is None:
+        if isinstance(nest, dict):
+            for name, item in nest.items():
+                _leaves(backend, item, found, (*place, name))
+            return
+        if isinstance(nest, (tuple, list)):
+            for index, item in enumerate(nest):
+                _leaves(backend, item, found, (*place, index))
+            return
+    found.append(Leaf(nest, place))
+
+
+def _adopted(backend: Backend, value: Any) -> Any:
+    """Arguments whose arrays a capture sees."""
+    if backend.array_key(value) is not None:
+        return backend.adopt_array(value)
+    kind = type(value)
+    if kind is tuple or kind is list:
+        return kind([_adopted(backend, item) for item in value])
+    if kind is dict:
+        return {key: _adopted(backend, item) for key, item in value.items()}
+    return value
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in _NUMBERS or (isinstance(value, np.generic) and value.dtype.kind in "biufc")
+
+
+def _holds(nest: Any, value: Any) -> bool:
+    if nest is value:
+        return True
+    if isinstance(nest, dict):
+        return any(_holds(item, value) for item in nest.values())
+    return isinstance(nest, (tuple, list)) and any(_holds(item, value) for item in nest)
+
+
+def _other_result(
+    step: _Step, place: tuple[Any, ...], backend: Backend, wanted: Any, given: Any
+) -> GraphStructureError:
+    where = "".join(f"[{part!r}]" for part in place)
+    return GraphStructureError(
+        f"step {step.name!r}",
+        f"its result{where} was {_kind(backend, wanted)} when it first ran, and is {_kind(backend, given)} now",
+        "A step gives results of the same structure, shapes and types each time.",
+    )
+
+
+def _kind(backend: Backend, value: Any) -> str:
+    key = backend.array_key(value)
+    return f"an array of {' '.join(map(str, key))}" if isinstance(key, tuple) else f"of type {type(value).__name__}"
+
+
+def _renamed(graph: GraphTopology, prefix: str, name: str) -> GraphTopology:
+    """A graph under another name, whose nodes name nested graphs with a prefix."""
+    nodes = [
+        Node(node.id, node.kind, node.name, node.params, tuple(prefix + held for held in node.graphs))
+        for node in graph.nodes
+    ]
+    return GraphTopology(nodes, graph.edges, name=name, origin=graph.origin, undeclared=graph.undeclared)
