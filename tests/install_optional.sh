@@ -10,4 +10,18 @@ x86_64) "$python" -m pip install --quiet --disable-pip-version-check "dpctl>=0.2
 esac
 tests/emulated_device/make_cuda12.sh "$python" ||
     echo "note: the second environment (bindings of CUDA 12.9) could not be made; its tests will skip"
+
+# Frameworks around a capture (docs/interop.md). None may move what is installed by now, NumPy above all.
+held=$(mktemp)
+"$python" -m pip freeze --exclude-editable | grep -iE '^(numpy|scipy|cuda-[a-z]+|nvidia-cuda-runtime)==' >"$held"
+framework() {
+    "$python" -m pip install --quiet --disable-pip-version-check --constraint "$held" "$1" ||
+        echo "note: $1 could not be installed; its tests will skip"
+}
+framework "numba-cuda>=0.30"
+framework "jax>=0.9"
+framework "rmm-cu13>=26.10"
+# The local version: the plain one may bring gigabytes of device libraries, which these tests have no use for.
+framework "torch==2.13.0+cpu"
+rm -f "$held"
 exit 0

@@ -19,11 +19,22 @@ _HOST_MEMORY: Final = frozenset({1, 3, 11})
 
 
 def dlpack_device(value: Any) -> tuple[int, int] | None:
-    """DLPack's (kind, index) of where an array lies; ``None`` for what exports none."""
+    """DLPack's (kind, index) of where an array lies; ``None`` for what exports none.
+
+    Raises
+    ------
+    TypeError
+        It exports in principle, but not now: its memory was freed, for instance.
+    """
     kind = type(value)
     if not hasattr(kind, "__dlpack__") or not hasattr(kind, "__dlpack_device__"):
         return None
-    device, index = value.__dlpack_device__()
+    try:
+        device, index = value.__dlpack_device__()
+    except Exception as error:  # each library has errors of its own for this
+        raise TypeError(
+            f"this {kind.__name__} does not tell where its memory lies ({type(error).__name__}: {error}). Was it deleted?"
+        ) from error
     return int(device), int(index)
 
 

@@ -72,9 +72,7 @@ def from_dlpack(array: Any, device: str | None = None) -> Any:
     ValueError
         It is not contiguous, or lies on another device than `device`.
     """
-    host = guests.host_array(array, "from_dlpack()")
-    if host is None and isinstance(array, np.ndarray):
-        host = array
+    host = array if isinstance(array, np.ndarray) else guests.host_array(array, "from_dlpack()")
     if host is not None:
         if device is not None and not current_stream(device).backend.capabilities.host_can_read:
             raise ValueError(f"from_dlpack(device={device!r}): the array lies in host memory.")

@@ -21,6 +21,8 @@ _HEAVY = {
     "numba",
     "torch",
     "jax",
+    "rmm",
+    "llvmlite",
     "cffi",
     "pytest",
     "hypothesis",

@@ -1,11 +1,11 @@
 """``make gpu-check``: everything that needs a real NVIDIA driver, in under four minutes, without network.
 
-Takes the Python packages that it finds (cuda-bindings, cuda-core, cupy, numba, torch, pytest). What is small and may be missing
+Takes the Python packages that it finds (cuda-bindings, cuda-core, cupy, numba-cuda, rmm, torch, jax, pytest). What is small and may be missing
 (cffi, hypothesis, sortedcontainers) is taken from wheels carried along: ``python -m tests.gpu_check --fetch`` on a
 machine with network puts them into ``out/gpu-wheels``.
 
-Steps, each with a time limit of its own, none stopping the next: the conformance suite, the CuPy and CUDA tests, the rules of the
-emulated driver put to the real one, the replay benchmark beside CuPy and PyTorch. What was found is written to
+Steps, each with a time limit of its own, none stopping the next: the conformance suite, the CuPy and CUDA tests, those of the other
+frameworks, the rules of the emulated driver put to the real one, the replay benchmark beside CuPy and PyTorch. What was found is written to
 ``docs/hardware/<gpu>.md`` and ``.json``. Exit code 0 only if nothing failed and no rule with evidence was contradicted.
 """
 
@@ -34,8 +34,12 @@ PACKAGES = (
     "cuda-core",
     "cupy-cuda12x",
     "cupy-cuda13x",
+    "numba",
     "numba-cuda",
+    "rmm-cu12",
+    "rmm-cu13",
     "torch",
+    "jax",
     "numpy",
     "pytest",
     "cffi",
@@ -141,6 +145,7 @@ def check(scratch: Path, path: list[str], driver: str) -> dict[str, Any]:
     ignored = [f"--ignore=tests/cuda/{name}" for name in ("test_conformance.py", "test_cupy.py")]
     steps.pytest("CUDA tests", 60, "tests/cuda", *ignored)
     steps.pytest("CuPy tests", 60, "tests/cuda/test_cupy.py")
+    steps.pytest("frameworks", 60, "tests/gpu_check/test_frameworks.py", "tests/interop")
     steps.pytest("driver rules", 90, "tests/driver_rules", "--driver-rule-report", str(rules))
     emulated = ["--emulated"] if driver == "emulated" else []
     steps.run("replay benchmark", 30, "benchmarks/cuda_replay.py", "--json", str(figures), *emulated)

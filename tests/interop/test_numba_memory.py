@@ -153,6 +153,7 @@ def test_record_stream_covers_a_non_blocking_stream(plugin: Any) -> None:
         plugin.record_stream(cuda.as_cuda_array(cuda_kit.device([1.0])), side)
 
 
+@pytest.mark.skipif(not cuda_kit.is_emulated(), reason="a real driver may do anything with a stream that is gone")
 def test_a_stream_that_is_gone_when_its_array_dies_does_no_harm(plugin: Any) -> None:
     a = cuda.device_array(100)
     plugin.record_stream(a, graphcap.Stream("cuda"))

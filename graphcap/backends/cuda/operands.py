@@ -12,6 +12,7 @@ import numpy as np
 
 from graphcap.backends import guests
 from graphcap.backends.buffer import Buffer
+from graphcap.backends.cuda.context import DeviceGuard
 from graphcap.errors import UnsupportedError
 
 __all__ = ["Operand", "device_operand", "operand", "pattern_of"]
@@ -129,7 +130,8 @@ def _by_dlpack(value: Any, what: str, consumer: Callable[[], int]) -> Operand | 
         utils: Any = importlib.import_module("cuda.core.utils")
     except ImportError as error:
         raise UnsupportedError("CUDA", f"{what} by DLPack", "dlpack", "pip install cuda-core") from error
-    view = utils.StridedMemoryView.from_dlpack(value, stream_ptr=consumer())
+    with DeviceGuard(device[1]):  # the library may ask the driver, on a thread that has no context yet
+        view = utils.StridedMemoryView.from_dlpack(value, stream_ptr=consumer())
     dtype = view.dtype
     if dtype is None:
         raise TypeError(f"{what}: NumPy lacks the item type of this {type(value).__name__}. View it as integers.")
