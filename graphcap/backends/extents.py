@@ -10,7 +10,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from graphcap.backends.buffer import Buffer
 
-__all__ = ["Declared", "extent", "flattened"]
+__all__ = ["Declared", "extent", "flattened", "may_move"]
 
 _DEEPEST: Final = 4
 _INTERFACES: Final = ("__cuda_array_interface__", "__array_interface__")
@@ -48,6 +48,16 @@ def extent(value: Any) -> tuple[int, int] | None:
         if isinstance(interface, Mapping):
             return _of_interface(interface)
     return _of_handle(value)
+
+
+def may_move(value: Any) -> bool:
+    """Whether an object may let go of its memory while it lives: a tensor that is resized, a buffer that is closed.
+
+    graphcap's buffers, NumPy's arrays and bytes that others refer to, and CuPy's arrays do not.
+    """
+    if isinstance(value, (Buffer, Declared, np.ndarray, bytes, bytearray, memoryview)):
+        return False
+    return _of_cupy_memory(value) is None
 
 
 def flattened(values: Iterable[object], depth: int = 0) -> Iterator[object]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphcap.backends import lifetimes
-from graphcap.backends.extents import extent, flattened
+from graphcap.backends.extents import extent, flattened, may_move
 from graphcap.backends.lifetimes import KeptObject, Lifetimes, Owner, PointerUse, Retained, Watched
 from graphcap.errors import ReusedMemoryWarning, UnownedPointerError, UnownedPointerWarning
 from graphcap.memory.claims import HandOuts, Watch
@@ -182,7 +182,7 @@ class GraphMemory:
             self._owned.extend(found.holds)
             trouble += self._told(found)
             if not self.debug:
-                found.only_watched()
+                found.only_watched(movable=self.lifetimes == "strict")
             if found.owned:
                 self._checks = found
         rows = [] if given is None else given.rows
@@ -211,7 +211,7 @@ class GraphMemory:
             yield id(value), id(value) + 1, KeptObject(value)  # what the host calls of other libraries are given
             found = self._extent(value)
             if found is not None:
-                yield (*found, Retained(value, self._extent))
+                yield (*found, Retained(value, self._extent, may_move=may_move(value)))
 
     def _left_arrays(self, rows: Sequence[Any]) -> tuple[LeftArray, ...]:
         """The arrays of the capture that live; each is watched from now on."""

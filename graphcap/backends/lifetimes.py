@@ -175,11 +175,14 @@ class Retained(Owner):
     ----------
     extent
         Where the object's memory lies now: its first byte and the one past its last.
+    may_move
+        It is of another library, and not of a kind that is known to keep its memory where it is.
     """
 
-    def __init__(self, value: object, extent: _Extent) -> None:
+    def __init__(self, value: object, extent: _Extent, *, may_move: bool = False) -> None:
         self._value = value
         self._extent = extent
+        self.may_move = may_move
 
     @property
     def key(self) -> Hashable:
@@ -308,9 +311,19 @@ class Lifetimes:
         if faults:
             raise _stale(faults)
 
-    def only_watched(self) -> None:
-        """Forget all but what is to be looked at in every mode."""
-        self.owned = [(use, owner) for use, owner in self.owned if isinstance(owner, Watched)]
+    def only_watched(self, *, movable: bool) -> None:
+        """Forget all but what is to be looked at outside of debug mode.
+
+        Parameters
+        ----------
+        movable
+            Look also at retained objects of other libraries, which may let go of their memory, or move it.
+        """
+        self.owned = [
+            (use, owner)
+            for use, owner in self.owned
+            if isinstance(owner, Watched) or (movable and isinstance(owner, Retained) and owner.may_move)
+        ]
 
 
 def _stale(faults: Sequence[tuple[PointerUse, Fault]]) -> StalePointerError:

@@ -1,0 +1,170 @@
+"""``check_pool_order()``: which arrays of one graph another graph of the same pool overwrites when it is replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphcap._graph import Graph
+from graphcap.backends.graph_memory import LeftArray, PoolTraces, overlaps
+from graphcap.errors import GraphStateError, UnsupportedError
+
+if TYPE_CHECKING:
+    from graphcap.backends.lifetimes import PointerUse
+
+__all__ = ["PoolConflict", "PoolOrder", "check_pool_order"]
+
+
+class PoolConflict(NamedTuple):
+    """One array that depends on the order of replays.
+
+    Attributes
+    ----------
+    kind
+        ``"overwritten"``: replaying `by` overwrites an output of `graph`. ``"may be overwritten"``: `by` has a kernel that is
+        given a pointer to it, and whether a kernel writes is not known. ``"input"``: `graph` reads what `by` made, so `by` has
+        to be replayed before it.
+    graph
+        The position in the list of the graph whose output or input it is.
+    by
+        The position of the other graph.
+    address, nbytes
+        The array: an output as it was asked for; of an input, where `graph` begins to use it.
+    made_at
+        Where an output was made, if ``GRAPHCAP_MEMORY_DEBUG=1`` or a recorded history keeps that; else empty.
+    node
+        The node in words: of `by` the one that writes, of `graph` the one that reads.
+    """
+
+    kind: str
+    graph: int
+    by: int
+    address: int
+    nbytes: int
+    made_at: str
+    node: str
+
+    def __str__(self) -> str:
+        if self.kind == "input":
+            return (
+                f"graph {self.graph} uses memory at {self.address:#x} that graph {self.by} made ({self.node}): replay graph "
+                f"{self.by} first, and nothing that overwrites it in between"
+            )
+        made_at = f", made at {self.made_at}" if self.made_at else ""
+        verb = "overwrites" if self.kind == "overwritten" else "may overwrite"
+        return (
+            f"replaying graph {self.by} {verb} the output of graph {self.graph} at {self.address:#x} ({self.nbytes} bytes{made_at}): "
+            f"{self.node}. Read or copy it before, or give the graphs pools of their own"
+        )
+
+
+class PoolOrder(tuple[PoolConflict, ...]):
+    """What :func:`check_pool_order` found, as a tuple of :class:`PoolConflict`; as text, a line for each."""
+
+    __slots__ = ()
+
+    @property
+    def overwritten(self) -> tuple[PoolConflict, ...]:
+        """Outputs that another graph overwrites, or may overwrite."""
+        return tuple(conflict for conflict in self if conflict.kind != "input")
+
+    @property
+    def inputs(self) -> tuple[PoolConflict, ...]:
+        """What one graph takes from another through the pool."""
+        return tuple(conflict for conflict in self if conflict.kind == "input")
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "The order of replays does not matter to any live array."
+
+
+def check_pool_order(graphs: Iterable[Graph]) -> PoolOrder:
+    """Find out which arrays depend on the order in which graphs that share a pool are replayed.
+
+    A graph's temporaries are free for the next capture into the same pool, so two graphs may use the same memory. That is safe
+    as long as no array that one of them left is read after the other was replayed. This function finds the arrays that were made
+    in a capture, are still alive, and lie in memory that another graph writes. Graphs of different pools never meet.
+
+    Parameters
+    ----------
+    graphs
+        Captured graphs.
+
+    Returns
+    -------
+    PoolOrder
+        Empty if the order does not matter. Copies, fills and all work of the CPU are known exactly; a kernel of another device
+        counts as possibly writing whatever it is given a pointer to.
+
+    Raises
+    ------
+    GraphStateError
+        A graph holds no capture, or was captured with ``lifetimes="off"`` on a backend that then does not look at its nodes.
+    UnsupportedError
+        A backend does not know its nodes' memory.
+    TypeError
+        Something in the list is no Graph.
+    """
+    members = [(index, _traces(index, graph)) for index, graph in enumerate(graphs)]
+    found: dict[tuple[Any, ...], PoolConflict] = {}
+    for index, (device, traces) in members:
+        for other_index, (other_device, other) in members:
+            if index == other_index or device != other_device or not traces.pools & other.pools:
+                continue
+            for conflict in (
+                *_overwritten(index, traces, other_index, other),
+                *_inputs(index, traces, other_index, other),
+            ):
+                found.setdefault(conflict[:4], conflict)
+    return PoolOrder(found.values())
+
+
+def _traces(index: int, graph: Graph) -> tuple[tuple[type, int], PoolTraces]:
+    if not isinstance(graph, Graph):
+        raise TypeError(f"check_pool_order(): item {index} is a {type(graph).__name__}, not a Graph.")
+    ask: Any = getattr(graph.impl, "pool_traces", None)
+    if ask is None:
+        raise UnsupportedError(graph.device.upper(), "check_pool_order()", "pool_traces")
+    traces: PoolTraces | None = ask()
+    asked = f"check_pool_order(): graph {index}"
+    if traces is None:
+        raise GraphStateError(asked, "nothing is captured in it", "Capture first.")
+    if traces.uses is None:
+        raise GraphStateError(
+            asked,
+            "it was captured with lifetimes='off', so nobody looked at its nodes",
+            "Capture it with lifetimes='warn'.",
+        )
+    return (type(graph.impl), getattr(graph.impl, "device_index", 0)), traces
+
+
+def _overwritten(index: int, traces: PoolTraces, other_index: int, other: PoolTraces) -> Iterator[PoolConflict]:
+    alive = [array for array in traces.left if array.watch.alive]
+    if not alive or other.uses is None:
+        return
+    uses = [use for use in other.uses() if use.writes]
+    for array in alive:
+        # An exact answer is worth more than a possible one.
+        hits = sorted((use for use in uses if _meets(use, array)), key=lambda use: use.reads)
+        if hits:
+            use = hits[0]
+            # A node that is known to read and write alike is known to write; of a kernel's pointer it is not known.
+            kind = "may be overwritten" if use.reads and use.writes else "overwritten"
+            size = array.high - array.low
+            yield PoolConflict(kind, index, other_index, array.low, size, array.made_at, use.node)
+
+
+def _inputs(index: int, traces: PoolTraces, other_index: int, other: PoolTraces) -> Iterator[PoolConflict]:
+    if traces.uses is None:
+        return
+    for use in traces.uses():
+        low, high = use.address, use.address + use.nbytes
+        if not use.reads or overlaps(low, low + 1, traces.given):
+            continue  # its own
+        for array in other.left:
+            if array.low <= low < array.high:
+                yield PoolConflict("input", index, other_index, low, high - low, array.made_at, use.node)
+                break
+
+
+def _meets(use: PointerUse, array: LeftArray) -> bool:
+    return use.address < array.high and array.low < use.address + use.nbytes
