@@ -11,10 +11,7 @@ static constexpr int warpSize = 32;
 namespace graphcap_detail {
 
 /* The thread's number in its block, x running fastest: warps are made of 32 neighbours in this order. */
-GRAPHCAP_FUNCTION unsigned thread_rank() {
-    const graphcap_thread_state &s = graphcap_state;
-    return (s.thread[2] * s.block_size[1] + s.thread[1]) * s.block_size[0] + s.thread[0];
-}
+GRAPHCAP_FUNCTION unsigned thread_rank() { return graphcap_state.linear; }
 GRAPHCAP_FUNCTION unsigned thread_count() {
     const graphcap_thread_state &s = graphcap_state;
     return s.block_size[0] * s.block_size[1] * s.block_size[2];

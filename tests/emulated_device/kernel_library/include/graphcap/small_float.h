@@ -65,10 +65,10 @@ template <int fraction> struct small_format {
     static float to_float(unsigned short word) {
         if (fraction == 7) return bits_as<float>((unsigned)word << 16);
 #ifdef __F16C__
-        return _cvtsh_ss(word);
+        return (word & 0x7fffu) > infinity ? bits_as<float>(0x7fffffffu) : _cvtsh_ss(word);
 #else
         const unsigned sign = (word & 0x8000u) << 16, exponent = (word & 0x7fffu) >> fraction, digits = word & ((1u << fraction) - 1);
-        if (exponent == (0x7fffu >> fraction)) return bits_as<float>(sign | 0x7f800000u | digits << (23 - fraction));
+        if (exponent == (0x7fffu >> fraction)) return bits_as<float>(digits ? 0x7fffffffu : sign | 0x7f800000u);
         const float size = exponent ? bits_as<float>((exponent + 127 - bias) << 23 | digits << (23 - fraction))
                                     : (float)digits * bits_as<float>((unsigned)(127 + least - fraction) << 23);
         return sign ? -size : size;

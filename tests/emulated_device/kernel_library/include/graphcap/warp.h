@@ -48,9 +48,7 @@ template <class F> GRAPHCAP_FUNCTION unsigned lanes_where(const graphcap_lanes &
     }
     return result;
 }
-GRAPHCAP_FUNCTION unsigned ballot(unsigned mask, bool predicate) {
-    return lanes_where(meet(mask, predicate), [](unsigned long long v) { return v != 0; });
-}
+GRAPHCAP_FUNCTION unsigned ballot(unsigned mask, bool predicate) { return meet(mask, predicate).nonzero; }
 template <class T> GRAPHCAP_FUNCTION unsigned long long word_of(const T &value) {
     unsigned long long word = 0;
     __builtin_memcpy(&word, &value, sizeof value);
