@@ -20,12 +20,10 @@ dispatch: Any = importlib.import_module("numba.cuda.dispatcher")
 core: Any = importlib.import_module("cuda.core")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def adapter() -> Any:
-    """graphcap's side of it, with its memory manager in use."""
-    found: Any = importlib.import_module("graphcap.interop.numba")
-    found.use_graphcap_memory()
-    return found
+    """graphcap's side of it."""
+    return importlib.import_module("graphcap.interop.numba")
 
 
 @pytest.fixture

@@ -19,12 +19,10 @@ from tests.interop.kit import address
 cuda: Any = pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def plugin() -> Any:
-    """graphcap's memory manager, in use."""
-    adapter: Any = importlib.import_module("graphcap.interop.numba")
-    adapter.use_graphcap_memory()
-    return adapter
+    """The adapter."""
+    return importlib.import_module("graphcap.interop.numba")
 
 
 def test_arrays_come_from_graphcap_and_go_back() -> None:

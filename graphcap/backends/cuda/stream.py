@@ -183,12 +183,6 @@ class CUDAStream(Stream):
         self.copy(saved, array)
         return saved
 
-    def save(self, array: Any) -> Any:
-        memory = operand(array, "save()", self.consumer_number)
-        saved = self.allocate(memory.nbytes)
-        self.copy(saved, array)
-        return saved
-
     def fill(self, dst: Any, value: float | complex | Scalar) -> None:
         target = operand(dst, "fill() destination", self.consumer_number)
         if target.read_only:
