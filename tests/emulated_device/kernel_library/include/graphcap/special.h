@@ -10,8 +10,8 @@ namespace graphcap_detail {
 
 constexpr double pi = 3.14159265358979323846, sqrt_pi = 1.77245385090551602730, sqrt_half = 0.70710678118654752440;
 
-GRAPHCAP_FUNCTION double rsqrt(double x) { return 1 / std::sqrt(x); }
-GRAPHCAP_FUNCTION double rcbrt(double x) { return 1 / std::cbrt(x); }
+GRAPHCAP_FUNCTION double rsqrt(double x) { return (double)(1 / std::sqrt((long double)x)); }
+GRAPHCAP_FUNCTION double rcbrt(double x) { return (double)(1 / std::cbrt((long double)x)); }
 
 /* sin(pi x) and cos(pi x): the quarter turns are taken off exactly, |rest| <= 1/4. */
 GRAPHCAP_FUNCTION double turned(double x, int quarter) {
@@ -92,27 +92,26 @@ GRAPHCAP_FUNCTION double normcdfinv(double p) { return erfcinv(2 * p) * -1.41421
 /* Modified Bessel functions: the series has positive terms alone; beyond 30 the asymptotic expansion ends below 1e-17. */
 GRAPHCAP_FUNCTION double bessel_i(int order, double x) {
     const double a = std::fabs(x);
-    double sum, term;
+    long double sum, term; /* a sum of dozens of terms is to lose no digit of the double */
     if (!(a <= 30)) {
         sum = term = 1;
         for (int k = 1; k < 30; ++k) {
-            const double odd = 2 * k - 1;
-            term *= -(4.0 * order * order - odd * odd) / (8 * k * a);
+            const long double odd = 2 * k - 1;
+            term *= -(4 * order * order - odd * odd) / (8 * k * (long double)a);
             sum += term;
-            if (std::fabs(term) < 1e-18) break;
+            if (std::fabs(term) < 1e-19L) break;
         }
-        if (std::isinf(a)) return order && x < 0 ? -a : a;
-        const double half = std::exp(a / 2); /* in two steps, as exp(a) overflows earlier than the result */
-        sum = half / std::sqrt(2 * pi * a) * sum * half;
+        if (std::isinf(a)) return order ? x : a;
+        sum *= std::exp((long double)a) / std::sqrt(2 * 3.14159265358979323846L * a);
     } else {
         sum = term = order ? a / 2 : 1;
         for (int k = 1; k < 200; ++k) {
-            term *= a * a / 4 / ((double)k * (k + order));
+            term *= (long double)a * a / 4 / ((long double)k * (k + order));
             sum += term;
-            if (term < 1e-18 * sum) break;
+            if (term < 1e-20L * sum) break;
         }
     }
-    return order && x < 0 ? -sum : sum;
+    return order ? std::copysign((double)sum, x) : (double)sum;
 }
 GRAPHCAP_FUNCTION double bessel_i0(double x) { return bessel_i(0, x); }
 GRAPHCAP_FUNCTION double bessel_i1(double x) { return bessel_i(1, x); }
