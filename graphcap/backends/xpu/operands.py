@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from graphcap.backends.guests import host_array
 from graphcap.backends.parameters import Scalar
 from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.buffer import XPUBuffer
@@ -77,8 +78,12 @@ def resolve(value: Any, what: str, *, writable: bool = False) -> Operand:
         value = np.frombuffer(value, np.uint8)
     if isinstance(value, (np.ndarray, np.generic)):
         return _host_array(np.asarray(value), value, what, writable)
+    guest = host_array(value, what)
+    if guest is not None:
+        return _host_array(guest, (value, guest), what, writable)
     raise TypeError(
-        f"{what}: expected a graphcap buffer, dpctl memory, a USM array or a NumPy array, not {type(value).__name__}."
+        f"{what}: expected a graphcap buffer, dpctl memory, a USM array, or an array of NumPy or another library in host memory, "
+        f"not {type(value).__name__}."
     )
 
 
