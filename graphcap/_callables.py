@@ -14,13 +14,17 @@ from graphcap import memory
 from graphcap._capture import capture
 from graphcap._device import Device, default_device, guard, resolve
 from graphcap._graph import Graph, pool_id_of
-from graphcap._trees import Leaf, flatten, rebuild
+from graphcap._segments import SegmentedGraph
+from graphcap._trees import Leaf, find, flatten, rebuild
 from graphcap.backends import streams
+from graphcap.backends.parameters import Parameter
+from graphcap.backends.streams import Event, Stream
 from graphcap.errors import CaptureForbiddenError, GraphcapWarning, add_note
 
 __all__ = ["GraphedCallable", "make_graphed_callable"]
 
 _OUTPUTS: Final = ("copy", "static")
+_WARN_AT: Final = frozenset({10, 100, 1_000, 10_000})
 _REMEMBERED: Final = 1_000
 """Kinds of input whose graphs were dropped, to be told of when they come again. More would be a leak: a key holds objects."""
 
@@ -30,30 +34,40 @@ class GraphedCallable:
 
     Attributes
     ----------
-    captures
-        How often the function was captured.
+    captures, calls
+        How often the function was captured, and called.
     last_capture
         Why it was captured the last time: which argument changed how.
     """
 
     def __init__(
         self,
-        fn: Callable[..., Any],
+        fn: Callable[..., Any] | Sequence[Callable[..., Any]],
         device: str | None,
         warmup: int,
         preserve: Iterable[Any],
         pool: Any,
         outputs: str,
         max_graphs: int,
+        on_forbidden: str,
     ) -> None:
-        if not callable(fn):
-            raise TypeError(f"make_graphed_callable(): expected a function, not {type(fn).__name__}.")
+        given: Any = fn
+        self._steps: list[Callable[..., Any]] = list(given) if isinstance(given, (list, tuple)) else [given]
+        if not self._steps or not all(map(callable, self._steps)):
+            what = (
+                type(fn).__name__ if callable(fn) or not isinstance(fn, (list, tuple)) else "a list with something else"
+            )
+            raise TypeError(f"make_graphed_callable(): expected a function, or a list of functions, not {what}.")
+        if on_forbidden not in ("raise", "split"):
+            raise ValueError(f"make_graphed_callable(on_forbidden={on_forbidden!r}): use 'raise' or 'split'.")
         if outputs not in _OUTPUTS:
             raise ValueError(f"make_graphed_callable(outputs={outputs!r}): use 'copy' or 'static'.")
         if max_graphs < 1 or warmup < 0:
             raise ValueError("make_graphed_callable(): max_graphs must be at least 1, warmup at least 0.")
-        functools.update_wrapper(self, fn)
-        self._fn = fn
+        self._fn = self._steps[0] if len(self._steps) == 1 else _chain(self._steps)
+        functools.update_wrapper(self, self._fn)
+        self.__name__ = getattr(self._fn, "__name__", type(self._fn).__name__)
+        self._split = on_forbidden == "split"
         self._device: Device = resolve(device)
         self._device_name = default_device() if device is None else device
         self._warmup = warmup
@@ -65,6 +79,9 @@ class GraphedCallable:
         self._backend = self._device.backend
         self._array_key = self._backend.array_key
         self._load = self._backend.load_array
+        self._asynchronous = self._backend.capabilities.asynchronous
+        self._last: tuple[Stream, Event] | None = None
+        """Where the last call ran, on a device that may still be at it: its graphs share inputs and memory."""
         self._quick: dict[tuple[Hashable | None, ...], _Captured] = {}
         """The graphs whose arguments are arrays alone, by their keys (``None`` in a key: not an array, never stored)."""
         self._graphs: OrderedDict[Hashable, _Captured] = OrderedDict()
@@ -72,6 +89,7 @@ class GraphedCallable:
         self._dropped: dict[Hashable, int] = {}
         self._last_leaves: dict[str, str] = {}
         self.captures = 0
+        self.calls = 0
         self.last_capture = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -97,6 +115,9 @@ class GraphedCallable:
         if stream.is_capturing:
             return self._fn(*args, **kwargs)  # part of the outer capture
         with self._lock:
+            self.calls += 1
+            if self._last is not None and self._last[0] != stream:
+                stream.wait(self._last[1])
             found = None if kwargs else self._find_quickly(args)
             if found is not None:
                 values: Sequence[Any] = args
@@ -112,16 +133,19 @@ class GraphedCallable:
             for target, value in zip(found.inputs, values, strict=True):
                 self._load(target, value, stream)
             found.replay()
-            if self._outputs == "static":
-                return found.result
-            return found.copies(backend, stream, values[0] if values else None)
+            result = found.result
+            if self._outputs == "copy":
+                result = found.copies(backend, stream, values[0] if values else None)
+            if self._asynchronous:
+                self._last = (stream, stream.record(None if self._last is None else self._last[1]))
+            return result
 
     def _find_quickly(self, args: tuple[Any, ...]) -> _Captured | None:
         """The graph for plain positional arrays, without looking through a nest."""
         return self._quick.get(tuple(map(self._array_key, args)))
 
     @property
-    def graphs(self) -> list[Graph]:
+    def graphs(self) -> list[Graph | SegmentedGraph]:
         """The graphs that are held now, least recently used first."""
         return [held.graph for held in self._graphs.values()]
 
@@ -146,15 +170,26 @@ class GraphedCallable:
         def run() -> Any:
             return self._fn(*static_args, **static_kwargs)
 
+        def run_steps(split: SegmentedGraph) -> Any:
+            value = split.step(self._steps[0], *static_args, **static_kwargs)
+            for step in self._steps[1:]:
+                value = split.step(step, value)
+            return value
+
+        options: dict[str, Any] = {
+            "warmup": run if self._warmup else None,
+            "warmup_count": max(self._warmup, 1),
+            "preserve": [*inputs, *self._preserve],
+            "pool": self._pool,
+        }
+        graph: Graph | SegmentedGraph
         try:
-            with capture(
-                self._device_name,
-                warmup=run if self._warmup else None,
-                warmup_count=max(self._warmup, 1),
-                preserve=[*inputs, *self._preserve],
-                pool=self._pool,
-            ) as graph:
-                result = run()
+            if self._split:
+                with capture(self._device_name, on_forbidden="split", **options) as graph:
+                    result = run_steps(graph)
+            else:
+                with capture(self._device_name, **options) as graph:
+                    result = run()
         except CaptureForbiddenError as error:
             line = _line_of(self._fn, error)
             add_note(error, f"while {self.__name__} was captured as a graphed callable{line}")
@@ -185,7 +220,16 @@ class GraphedCallable:
             ]
             self.last_capture = "; ".join(changed) or "its graph was dropped to make room"
         self._last_leaves = described
-        if key in self._dropped:
+        count = self.captures + 1
+        if count in _WARN_AT and count * 2 > self.calls:
+            warnings.warn(
+                f"{self.__name__} was captured {count} times in {self.calls} calls ({self.last_capture}). What changes from "
+                "call to call costs a capture each time: pad arrays to fewer shapes, and give a number that changes as a "
+                "graphcap.parameter().",
+                GraphcapWarning,
+                stacklevel=5,
+            )
+        elif key in self._dropped:
             self._dropped[key] += 1
             if self._dropped[key] in (1, 10, 100, 1000):
                 warnings.warn(
@@ -193,21 +237,35 @@ class GraphedCallable:
                     f"{self._max_graphs} kinds of input take turns ({self.last_capture}). Raise max_graphs, or pad the "
                     "inputs to fewer shapes.",
                     GraphcapWarning,
-                    stacklevel=4,
+                    stacklevel=5,
                 )
 
     def __repr__(self) -> str:
         return f"<graphed callable {self.__name__} on {self._device_name}: {len(self._graphs)} graphs>"
 
     __name__: str
+    __wrapped__: Callable[..., Any]
+
+
+def _chain(steps: list[Callable[..., Any]]) -> Callable[..., Any]:
+    def chain(*args: Any, **kwargs: Any) -> Any:
+        value = steps[0](*args, **kwargs)
+        for step in steps[1:]:
+            value = step(value)
+        return value
+
+    chain.__name__ = " -> ".join(getattr(step, "__name__", type(step).__name__) for step in steps)
+    return chain
 
 
 class _Captured:
     """One captured kind of input: the graph, its static inputs, and what the function returned."""
 
-    __slots__ = ("graph", "inputs", "key", "leaves", "replay", "result")
+    __slots__ = ("graph", "inputs", "key", "leaves", "numbers", "replay", "result")
 
-    def __init__(self, key: Hashable, graph: Graph, inputs: list[Any], result: Any, backend: Any) -> None:
+    def __init__(
+        self, key: Hashable, graph: Graph | SegmentedGraph, inputs: list[Any], result: Any, backend: Any
+    ) -> None:
         self.key = key
         self.graph = graph
         self.inputs = inputs
@@ -215,18 +273,21 @@ class _Captured:
         self.replay = graph.replay
         self.leaves: list[Leaf] = []
         flatten(backend, result, self.leaves, others=True)
+        self.numbers = find(result, Parameter)
+        """What steps gave as numbers: the caller gets those of his call."""
 
     def copies(self, backend: Any, stream: Any, like: Any) -> Any:
         """The function's result with every array of it copied."""
         if len(self.leaves) == 1 and not self.leaves[0].place:
             return backend.result_array(self.result, stream, like)
-        arrays = [backend.result_array(leaf.value, stream, like) for leaf in self.leaves]
-        return rebuild(self.result, self.leaves, arrays)
+        values = [backend.result_array(leaf.value, stream, like) for leaf in self.leaves]
+        values += [leaf.value.now() for leaf in self.numbers]
+        return rebuild(self.result, [*self.leaves, *self.numbers], values)
 
 
 @overload
 def make_graphed_callable(
-    fn: Callable[..., Any],
+    fn: Callable[..., Any] | Sequence[Callable[..., Any]],
     sample_args: Iterable[Any] | None = None,
     *,
     sample_kwargs: Mapping[str, Any] | None = None,
@@ -236,6 +297,7 @@ def make_graphed_callable(
     pool: Any = None,
     outputs: str = "copy",
     max_graphs: int = 16,
+    on_forbidden: str = "raise",
 ) -> GraphedCallable: ...
 @overload
 def make_graphed_callable(
@@ -249,9 +311,10 @@ def make_graphed_callable(
     pool: Any = None,
     outputs: str = "copy",
     max_graphs: int = 16,
+    on_forbidden: str = "raise",
 ) -> Callable[[Callable[..., Any]], GraphedCallable]: ...
 def make_graphed_callable(
-    fn: Callable[..., Any] | None = None,
+    fn: Callable[..., Any] | Sequence[Callable[..., Any]] | None = None,
     sample_args: Iterable[Any] | None = None,
     *,
     sample_kwargs: Mapping[str, Any] | None = None,
@@ -261,6 +324,7 @@ def make_graphed_callable(
     pool: Any = None,
     outputs: str = "copy",
     max_graphs: int = 16,
+    on_forbidden: str = "raise",
 ) -> Any:
     """Wrap a function so that it is captured once per kind of input and replayed from then on; also a decorator.
 
@@ -273,7 +337,9 @@ def make_graphed_callable(
     ----------
     fn
         A function of arrays and of anything hashable, in nested tuples, lists and dicts, by position or by name. It must
-        not write to its array arguments: they are copies, so the caller would not see it.
+        not write to its array arguments: they are copies, so the caller would not see it. A list of functions is a chain:
+        each takes what the one before gave. A number is part of the kind of input; one that changes from call to call is
+        better a :func:`graphcap.parameter`, which is not.
     sample_args, sample_kwargs
         Arguments to capture for at once. Without them the first call captures.
     device
@@ -289,6 +355,9 @@ def make_graphed_callable(
         for inputs of the same kind overwrites (and one of another kind may, since the graphs share memory).
     max_graphs
         The graphs held at a time; the least recently used one is dropped to make room.
+    on_forbidden
+        ``"split"``: a function of the chain that cannot be captured (it reads a value, say) is called eagerly between the graphs
+        of the others; see :class:`SegmentedGraph`. ``"raise"``: it raises.
 
     Returns
     -------
@@ -313,8 +382,9 @@ def make_graphed_callable(
             pool=pool,
             outputs=outputs,
             max_graphs=max_graphs,
+            on_forbidden=on_forbidden,
         )
-    made = GraphedCallable(fn, device, warmup, preserve, pool, outputs, max_graphs)
+    made = GraphedCallable(fn, device, warmup, preserve, pool, outputs, max_graphs, on_forbidden)
     if sample_args is not None or sample_kwargs is not None:
         made(*(sample_args or ()), **(sample_kwargs or {}))
     return made
@@ -343,5 +413,10 @@ def _line_of(fn: Callable[..., Any], error: BaseException) -> str:
     code = getattr(fn, "__code__", None)
     if code is None:
         return ""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == code.co_filename]
+    frames: list[traceback.FrameSummary] = []
+    cause: BaseException | None = error
+    while cause is not None and not frames:  # a framework's own refusal is told by another error, which it caused
+        found = traceback.extract_tb(cause.__traceback__)
+        frames = [frame for frame in found if frame.filename == code.co_filename]
+        cause = cause.__cause__
     return f", at {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""

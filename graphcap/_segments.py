@@ -27,7 +27,7 @@ from graphcap._typing import PathLike
 from graphcap.backends import streams
 from graphcap.backends.base import Backend, framework_hooks
 from graphcap.backends.parameter_uses import set_values
-from graphcap.backends.parameters import Parameter, parameter
+from graphcap.backends.parameters import Parameter, Scalar, parameter
 from graphcap.backends.streams import Stream
 from graphcap.errors import (
     CaptureError,
@@ -83,6 +83,8 @@ class _Step:
         self.result: Any = None
         self.arrays: list[Leaf] = []
         self.numbers: list[tuple[tuple[Any, ...], Parameter]] = []
+        self.links: list[tuple[Parameter, Scalar]] = []
+        """Of a captured step: results that follow from numbers which it was given."""
         self.opaque: list[Any] = []
         """Results that are neither arrays nor numbers: what takes them has to be called with those of its own replay."""
 
@@ -121,6 +123,7 @@ class SegmentedGraph:
         self._new_graph = partial(Graph, text, keep_graph=True, pool=self._pool, capture_mode=capture_mode, **options)
         self._steps: list[_Step] = []
         self._eager: dict[int, _Step] = {}
+        self._links: dict[int, list[tuple[Parameter, Scalar]]] = {}
         self._bound: dict[str, Any] = {}
         self._outputs: dict[int, Parameter] = {}
         self._inside = threading.local()
@@ -174,7 +177,8 @@ class SegmentedGraph:
             if self._backend.array_key(value) is not None:
                 own = self._backend.adopt_array(value)
                 step.arrays.append(Leaf(own, place))
-            elif _is_number(value):
+            elif _is_number(value) or isinstance(value, Scalar):
+                value = value.now() if isinstance(value, Scalar) else value
                 own = parameter(value, name=f"{step.name}{''.join(f'[{part!r}]' for part in place)}")
                 step.numbers.append((place, own))
                 self._outputs[id(own)] = own
@@ -266,6 +270,7 @@ class SegmentedGraph:
             raise
         for step in self._steps[first:stop]:
             graph.retain(step)
+        self._links[len(self.segments)] = [link for step in self._steps[first:stop] for link in step.links]
         self.segments.append(Segment("graph", tuple(step.name for step in self._steps[first:stop]), graph))
         return stop, None
 
@@ -277,6 +282,7 @@ class SegmentedGraph:
                 if stream.capture_status is CaptureStatus.INVALIDATED:
                     return CaptureInvalidatedError(step.name, "the step broke the capture", "It is called eagerly.")
                 self._store(step, result, stream, self._backend.store_array)
+                step.links = self._followed(step, result)
         except (CaptureForbiddenError, CaptureInvalidatedError) as error:
             return error
         except Exception as error:
@@ -287,6 +293,16 @@ class SegmentedGraph:
                     return explained
             raise
         return None
+
+    def _followed(self, step: _Step, result: Any) -> list[tuple[Parameter, Scalar]]:
+        """The numbers of a captured step's result that are made of parameters, and so change from replay to replay."""
+        found: list[Leaf] = []
+        _leaves(self._backend, result, found)
+        new = {leaf.place: leaf.value for leaf in found}
+        for place, number in step.numbers:
+            if not isinstance(new.get(place), Scalar) and not _is_number(new.get(place)):
+                raise _other_result(step, place, self._backend, number.now(), new.get(place))
+        return [(number, new[place]) for place, number in step.numbers if isinstance(new[place], Scalar)]
 
     def _takes_opaque(self, position: int) -> GraphcapError | None:
         """Why a step must be eager whatever it does: it takes an object that an eager step makes anew at every replay."""
@@ -355,6 +371,8 @@ class SegmentedGraph:
                 load_inputs(self._backend, self.device, self._index, self._used(), self._bound, inputs)
             for position, segment in enumerate(self.segments):
                 if segment.graph is not None:
+                    for number, scalar in self._links[position]:
+                        set_values({number: scalar.now()})
                     segment.graph.replay()
                 else:
                     self._run(self._eager[position], current)
@@ -369,9 +387,12 @@ class SegmentedGraph:
                 new = {leaf.place: leaf.value for leaf in found}
                 numbers = {}
                 for place, number in step.numbers:
-                    if not _is_number(new.get(place)):
-                        raise _other_result(step, place, self._backend, number.now(), new.get(place))
-                    numbers[number] = new[place]
+                    given = new.get(place)
+                    if isinstance(given, Scalar):
+                        given = given.now()
+                    if not _is_number(given):
+                        raise _other_result(step, place, self._backend, number.now(), given)
+                    numbers[number] = given
                 set_values(numbers)
 
     # -- the whole -----------------------------------------------------------------------------------------------
@@ -450,7 +471,8 @@ class SegmentedGraph:
             if segment.graph is not None:
                 segment.graph.reset()
         self._stream = None
-        self._steps, self._eager, self._bound, self._outputs, self._owners = [], {}, {}, {}, []
+        self._steps, self._eager, self._links = [], {}, {}
+        self._bound, self._outputs, self._owners = {}, {}, []
 
     def _check(self, asked: str) -> None:
         if self._stream is not None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from graphcap.backends.base import Backend
 
-__all__ = ["Leaf", "flatten", "rebuild"]
+__all__ = ["Leaf", "find", "flatten", "rebuild"]
 
 
 class Leaf(NamedTuple):
@@ -59,6 +61,8 @@ def flatten(
         return None
     if kind is float or kind is complex:
         return (kind, repr(nest))  # tells -0.0 from 0.0, and finds a NaN again
+    if isinstance(nest, np.generic) and not nest.dtype.hasobject:
+        return (kind, nest.tobytes())
     try:
         hash(nest)
     except TypeError:
@@ -68,6 +72,19 @@ def flatten(
             "cannot be told apart by it. Give an array of the device, a number, a string, or a tuple of these."
         ) from None
     return (kind, nest)
+
+
+def find(nest: Any, kind: type, place: tuple[Any, ...] = ()) -> list[Leaf]:
+    """All objects of a type in a nest, with their places."""
+    if isinstance(nest, kind):
+        return [Leaf(nest, place)]
+    if isinstance(nest, dict):
+        items: Any = nest.items()
+    elif isinstance(nest, (tuple, list)):
+        items = enumerate(nest)
+    else:
+        return []
+    return [leaf for name, item in items for leaf in find(item, kind, (*place, name))]
 
 
 def rebuild(nest: Any, leaves: list[Leaf], arrays: list[Any]) -> Any:

@@ -21,7 +21,7 @@ _driver = pytest.StashKey[str]()
 
 
 HERE = Path(__file__).resolve().parent
-_WITHOUT_DRIVER = {"callables", "cpu_array", "cpu_native", "dot", "examples", "inspection", "memory", "topology", "xpu"}
+_WITHOUT_DRIVER = {"cpu_array", "cpu_native", "dot", "examples", "inspection", "memory", "topology", "xpu"}
 """Folders whose tests never touch CUDA: run alone, they need not wait for the driver to be built."""
 
 

@@ -302,6 +302,8 @@ class CUDABackend(Backend):
         to, source = device_operand(target, "input"), device_operand(value, "input")
         if to is None or source is None or to.address != source.address:
             stream.copy(target, value)
+            if isinstance(value, Buffer) and value.block is not None and value.block.stream != stream.handle:
+                value.record_stream(stream)  # it may die right after the call, and its memory be used by its own stream
 
     def array_namespace(self, device: int) -> Any:
         try:

@@ -7,17 +7,20 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Final
+
+import numpy as np
 
 from graphcap.backends.base import Backend, BackendStatus, Capabilities, one_object
 from graphcap.backends.host_errors import HostErrors
 from graphcap.backends.streams import Event, Stream
 from graphcap.backends.xpu import _dpctl, captures, host_calls, leaving, native
-from graphcap.backends.xpu.buffer import XPUBuffer
+from graphcap.backends.xpu.buffer import XPUArray, XPUBuffer
 from graphcap.backends.xpu.discovery import choose_devices, no_device
 from graphcap.backends.xpu.events import XPUEvent
 from graphcap.backends.xpu.lane import Lane, Point
+from graphcap.backends.xpu.operands import array_of
 from graphcap.backends.xpu.parked import Parked, ParkedQueue
 from graphcap.backends.xpu.segments import USM_KINDS, DeviceAllocator, USMSegments
 from graphcap.backends.xpu.streams import XPUStream
@@ -226,6 +229,24 @@ class XPUBackend(Backend):
                 self.name, "array_namespace()", "array_namespace", "dpnp is not installed: pip install dpnp."
             ) from error
         return dpnp
+
+    def array_key(self, value: Any) -> Hashable | None:
+        if isinstance(value, XPUBuffer):
+            return super().array_key(value)
+        return array_of(value)
+
+    def clone_array(self, value: Any, stream: Stream) -> Any:
+        kind = array_of(value)
+        if isinstance(value, XPUBuffer) or kind is None:
+            return stream.save(value)
+        shape, dtype = kind
+        assert isinstance(stream, XPUStream), "a stream of this backend"
+        buffer = stream.allocate(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
+        stream.copy(buffer, value)
+        return XPUArray(buffer, shape, dtype)
+
+    def load_array(self, target: Any, value: Any, stream: Stream) -> None:
+        stream.copy(target, value)  # which does nothing where the two are the same memory
 
     # -- for this package ----------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from graphcap.backends.xpu.backend import XPUBackend
     from graphcap.memory import Block
 
-__all__ = ["XPUBuffer"]
+__all__ = ["XPUArray", "XPUBuffer"]
 
 
 class XPUBuffer(Buffer):
@@ -73,3 +73,30 @@ class XPUBuffer(Buffer):
 
     def __repr__(self) -> str:
         return f"<graphcap.Buffer {self.device} {self.usm_kind} ptr={self.ptr:#x} nbytes={self.nbytes}>"
+
+
+class XPUArray:
+    """A contiguous array over a buffer: what graphcap gives where it copies an array of another library.
+
+    Attributes
+    ----------
+    buffer
+        The memory.
+    shape, dtype, nbytes
+        What lies in it, in C order.
+    """
+
+    __slots__ = ("__weakref__", "buffer", "dtype", "nbytes", "shape")
+
+    def __init__(self, buffer: XPUBuffer, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.buffer = buffer
+        self.shape = shape
+        self.dtype = dtype
+        self.nbytes = buffer.nbytes
+
+    @property
+    def __sycl_usm_array_interface__(self) -> dict[str, Any]:
+        return {**self.buffer.__sycl_usm_array_interface__, "shape": self.shape, "typestr": self.dtype.str}
+
+    def __repr__(self) -> str:
+        return f"<graphcap array {self.buffer.device} {self.dtype}{list(self.shape)}>"

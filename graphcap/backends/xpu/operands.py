@@ -13,7 +13,7 @@ from graphcap.backends.parameters import Scalar
 from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.buffer import XPUBuffer
 
-__all__ = ["Operand", "kernel_argument", "pattern_of", "resolve", "sizes"]
+__all__ = ["Operand", "array_of", "kernel_argument", "pattern_of", "resolve", "sizes"]
 
 _UNTYPED: Final = np.dtype(np.uint8)
 
@@ -85,6 +85,19 @@ def resolve(value: Any, what: str, *, writable: bool = False) -> Operand:
         f"{what}: expected a graphcap buffer, dpctl memory, a USM array, or an array of NumPy or another library in host memory, "
         f"not {type(value).__name__}."
     )
+
+
+def array_of(value: Any) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    """Shape and type of a USM array; bytes for memory without a type; ``None`` for anything that is no USM memory."""
+    if isinstance(value, XPUBuffer) or _dpctl.is_memory(value):
+        return (int(value.nbytes),), _UNTYPED
+    array = _usm_ndarray(value)
+    if array is not None:
+        return tuple(map(int, array.shape)), np.dtype(array.dtype)
+    if _has_interface(value):
+        interface = value.__sycl_usm_array_interface__
+        return tuple(map(int, interface["shape"])), np.dtype(interface["typestr"])
+    return None
 
 
 def _has_interface(value: Any) -> bool:
