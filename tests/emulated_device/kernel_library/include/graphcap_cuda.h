@@ -25,11 +25,13 @@
 #include <time.h>
 
 #include <cmath>
+#include <complex>
 #include <limits>
 #include <new>
 #include <type_traits>
 
 #include "../../kernels/graphcap_kernel.h"
+#include "graphcap/no_math_macros.h"
 
 #include "graphcap/keywords.h"
 #include "graphcap/vectors.h"

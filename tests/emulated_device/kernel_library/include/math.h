@@ -1,0 +1,2 @@
+#include_next <math.h>
+#include "graphcap/math_macros.h"
