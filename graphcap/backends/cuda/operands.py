@@ -13,6 +13,7 @@ import numpy as np
 from graphcap.backends import guests
 from graphcap.backends.buffer import Buffer
 from graphcap.backends.cuda.context import DeviceGuard
+from graphcap.backends.extents import Declared
 from graphcap.errors import UnsupportedError
 
 __all__ = ["Operand", "device_operand", "operand", "pattern_of"]
@@ -139,10 +140,10 @@ def _by_dlpack(value: Any, what: str, consumer: Callable[[], int]) -> Operand | 
     strides = None if view.strides is None else tuple(int(n) * dtype.itemsize for n in view.strides)
     if not _is_contiguous(shape, strides, dtype.itemsize):
         raise ValueError(f"{what}: the device array is not contiguous (C order). Make a contiguous copy of it.")
+    address, nbytes = int(view.ptr), dtype.itemsize * prod(shape)
     # The view holds the capsule, and that whatever the library keeps for it.
-    return Operand(
-        int(view.ptr), dtype.itemsize * prod(shape), True, (value, view), dtype, bool(view.readonly), 0, shape
-    )
+    owner = Declared((value, view), address, nbytes)
+    return Operand(address, nbytes, True, owner, dtype, bool(view.readonly), 0, shape)
 
 
 def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None, itemsize: int) -> bool:
