@@ -78,7 +78,6 @@ class GraphedCallable:
         self._max_graphs = max_graphs
         self._backend = self._device.backend
         self._array_key = self._backend.array_key
-        self._load = self._backend.load_array
         self._asynchronous = self._backend.capabilities.asynchronous
         self._last: tuple[Stream, Event] | None = None
         """Where the last call ran, on a device that may still be at it: its graphs share inputs and memory."""
@@ -130,8 +129,8 @@ class GraphedCallable:
                     self._quick[tuple(map(self._array_key, args))] = found
             if len(self._graphs) > 1:
                 self._graphs.move_to_end(found.key)
-            for target, value in zip(found.inputs, values, strict=True):
-                self._load(target, value, stream)
+            for load, value in zip(found.loads, values, strict=True):
+                load(value, stream)
             found.replay()
             result = found.result
             if self._outputs == "copy":
@@ -261,7 +260,7 @@ def _chain(steps: list[Callable[..., Any]]) -> Callable[..., Any]:
 class _Captured:
     """One captured kind of input: the graph, its static inputs, and what the function returned."""
 
-    __slots__ = ("graph", "inputs", "key", "leaves", "numbers", "replay", "result")
+    __slots__ = ("_is_array", "graph", "inputs", "key", "leaves", "loads", "numbers", "replay", "result")
 
     def __init__(
         self, key: Hashable, graph: Graph | SegmentedGraph, inputs: list[Any], result: Any, backend: Any
@@ -269,16 +268,18 @@ class _Captured:
         self.key = key
         self.graph = graph
         self.inputs = inputs
+        self.loads = [backend.loader(target) for target in inputs]
         self.result = result
         self.replay = graph.replay
         self.leaves: list[Leaf] = []
         flatten(backend, result, self.leaves, others=True)
+        self._is_array = len(self.leaves) == 1 and not self.leaves[0].place
         self.numbers = find(result, Parameter)
         """What steps gave as numbers: the caller gets those of his call."""
 
     def copies(self, backend: Any, stream: Any, like: Any) -> Any:
         """The function's result with every array of it copied."""
-        if len(self.leaves) == 1 and not self.leaves[0].place:
+        if self._is_array:
             return backend.result_array(self.result, stream, like)
         values = [backend.result_array(leaf.value, stream, like) for leaf in self.leaves]
         values += [leaf.value.now() for leaf in self.numbers]

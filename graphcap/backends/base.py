@@ -18,6 +18,7 @@ import threading
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from graphcap.errors import GraphcapWarning, UnsupportedError
@@ -219,6 +220,10 @@ class Backend(abc.ABC):
         """Copy `value` into `target` in stream order, unless they are the same memory."""
         if target is not value and target.ptr != value.ptr:
             stream.copy(target, value)
+
+    def loader(self, target: Any) -> Callable[[Any, Stream], None]:
+        """As :meth:`load_array` into one array, for who does it often."""
+        return partial(self.load_array, target)
 
     def store_array(self, target: Any, value: Any, stream: Stream) -> None:
         """As :meth:`load_array`, on a stream that may be capturing: the copy is recorded then."""

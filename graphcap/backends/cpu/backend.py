@@ -99,6 +99,17 @@ class CPUBackend(Backend):
             own = getattr(target, "graphcap_data", None)
             np.copyto(writable(target, "a bound array") if own is None else own, plain(value, "an input"))
 
+    def loader(self, target: Any) -> Callable[[Any, Stream], None]:
+        own = getattr(target, "graphcap_data", None)
+        memory = writable(target, "a bound array") if own is None else own
+        ndarray = np.ndarray
+
+        def load(value: Any, stream: Stream) -> None:
+            if value is not target:
+                memory[...] = value if type(value) is ndarray else plain(value, "an input")
+
+        return load
+
     def store_array(self, target: Any, value: Any, stream: Stream) -> None:
         if hasattr(target, "__setitem__"):
             target[...] = value  # nothing is recorded where the two are the same memory
