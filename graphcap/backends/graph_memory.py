@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphcap.backends import lifetimes
 from graphcap.backends.extents import extent, flattened, may_move
-from graphcap.backends.lifetimes import KeptObject, Lifetimes, Owner, PointerUse, Retained, Watched
+from graphcap.backends.lifetimes import Adopted, Candidates, KeptObject, Lifetimes, Owner, PointerUse, Retained, Watched
 from graphcap.errors import ReusedMemoryWarning, UnownedPointerError, UnownedPointerWarning
 from graphcap.memory.claims import HandOuts, Watch
 from graphcap.memory.history import place
@@ -167,6 +167,9 @@ class GraphMemory:
             The capture is strict, and a pointer has no owner.
         """
         given, self._given = self._given, None
+        candidates = [owner for owner in self._owned if isinstance(owner, Candidates)]
+        if candidates:
+            self._owned = [owner for owner in self._owned if not isinstance(owner, Candidates)]
         wanted = self.lifetimes != "off" or self.debug or bool(self._watched)
         uses = list(self._pointers()) if wanted else []
         trouble: list[Warning] = []
@@ -175,11 +178,12 @@ class GraphMemory:
                 uses,
                 self._allocators(),
                 self._own_pools(),
-                retained=lambda: self._kept_ranges(),
+                retained=lambda: [*self._kept_ranges(), *self._candidate_ranges(candidates)],
                 watched=self._watched,
                 outside=self._outside,
             )
             self._owned.extend(found.holds)
+            self._owned.extend({id(o.value): o.value for _, o in found.owned if isinstance(o, Adopted)}.values())
             trouble += self._told(found)
             if not self.debug:
                 found.only_watched(movable=self.lifetimes == "strict")
@@ -212,6 +216,12 @@ class GraphMemory:
             found = self._extent(value)
             if found is not None:
                 yield (*found, Retained(value, self._extent, may_move=may_move(value)))
+
+    def _candidate_ranges(self, candidates: Iterable[Candidates]) -> Iterator[tuple[int, int, Owner]]:
+        for value in (value for one in candidates for value in one.objects()):
+            found = self._extent(value)
+            if found is not None:
+                yield (*found, Adopted(value, self._extent))
 
     def _left_arrays(self, rows: Sequence[Any]) -> tuple[LeftArray, ...]:
         """The arrays of the capture that live; each is watched from now on."""
@@ -278,7 +288,7 @@ class GraphMemory:
             made = positions[last[array.low]]
             touching = [use for use in uses if use.address < array.high and array.low < use.address + use.nbytes]
             if touching and all(use.position < made for use in touching):
-                again.append((array, touching[-1]))
+                again.append((array, min(touching, key=lambda use: use.reads)))  # rather one that is known to write
         if not again:
             return []
         array, use = again[0]

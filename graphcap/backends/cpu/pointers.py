@@ -9,7 +9,7 @@ with ``numpy.ndarray(buffer=...)``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
@@ -134,7 +134,21 @@ def _is_raw(root: Any) -> bool:
         outer = root._b_base_
         if outer is None:
             return True
-        if hasattr(outer, "contents"):  # a pointer: one made from an object keeps that object
-            return not outer._objects
+        if hasattr(outer, "contents"):
+            return not _keeps_memory(outer, 0)
         root = outer
     return False
+
+
+def _keeps_memory(pointer: Any, depth: int) -> bool:
+    """Whether a ``ctypes`` pointer was made from an object with memory of its own; other pointers are not that."""
+    for kept in (pointer._objects or {}).values():
+        if hasattr(kept, "contents"):
+            if depth < _DEEPEST and _keeps_memory(kept, depth + 1):
+                return True
+        elif not isinstance(getattr(kept, "_type_", None), str):  # a single number is no memory worth the name
+            return True
+    return False
+
+
+_DEEPEST: Final = 4
