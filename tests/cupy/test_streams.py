@@ -80,7 +80,8 @@ def test_flags_and_priorities(cp: Any) -> None:
 @pytest.mark.parametrize("way", ["launch_host_func", "add_callback"])
 def test_host_functions_run_in_the_streams_order(cp: Any, way: str) -> None:
     """After what was submitted before, on the host."""
-    stream, seen = cp.cuda.Stream(non_blocking=True), []
+    seen: list[Any] = []
+    stream = cp.cuda.Stream(non_blocking=True)
     with stream:
         x = cp.ones(100)
         if way == "launch_host_func":
