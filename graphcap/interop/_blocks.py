@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from graphcap.backends.cuda import _calls as calls
 from graphcap.backends.cuda import cuda_backend
-from graphcap.errors import CaptureForbiddenError, PoolStateError
+from graphcap.errors import CaptureForbiddenError, CaptureInvalidatedError, PoolStateError
 from graphcap.interface import CaptureStatus
 from graphcap.memory import Block, CachingAllocator, MemPool, use_mem_pool
 
@@ -52,6 +52,8 @@ class BlockTable:
             There is no memory left.
         CaptureForbiddenError
             The stream takes part in a capture that is not graphcap's: nobody could tell when its graph is gone.
+        CaptureInvalidatedError
+            The stream's capture is broken.
         """
         self._settle()
         backend = cuda_backend()
@@ -76,10 +78,16 @@ class BlockTable:
             status = calls.capture_status(stream)
         if status is CaptureStatus.NONE:
             return False
+        asked = f"allocating on stream {stream:#x}"
+        if status is CaptureStatus.INVALIDATED:
+            broken = next((capture for capture in backend.captures.all() if capture.has_member(stream)), None)
+            if broken is not None:
+                raise backend.captures.invalidated(broken, asked)
+            raise CaptureInvalidatedError(asked, "its capture was invalidated by an earlier call", "End the capture.")
         raise CaptureForbiddenError(
-            f"allocating on stream {stream:#x}",
-            "it takes part in a capture that is not graphcap's, or in a broken one: memory could be handed out again while "
-            "that capture's graph still uses it",
+            asked,
+            "it takes part in a capture that is not graphcap's: memory could be handed out again while that capture's graph "
+            "still uses it",
             "Capture with graphcap (`with graphcap.Stream.wrap(stream), graphcap.Graph('cuda'):`), or allocate before the "
             "capture and keep the memory as long as the graph.",
         )

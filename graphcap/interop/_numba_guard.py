@@ -35,6 +35,8 @@ class Point(NamedTuple):
     what: str
 
 
+_DEFAULT_STREAMS: Final = (0, LEGACY, 2)
+"""The driver's numbers of the legacy default stream and of the thread's own."""
 _DRIVER: Final = "numba.cuda.cudadrv.driver"
 POINTS: Final = (
     Point(_DRIVER, "host_to_device", "copy from the host"),
@@ -137,19 +139,19 @@ class Guard:
 
     def _look(self, point: Point, stream: Any, owners: tuple[Any, ...]) -> None:
         handle = handle_of(stream) if stream else 0
-        if handle in (0, LEGACY):
-            if self._threads[threading.get_ident()] > 0:
+        backend = cuda_backend()
+        capture = None
+        if handle not in (0, LEGACY):
+            with backend.device_guard(backend.current_device()):
+                capture = backend.captures.of_stream(handle)
+        if capture is None:
+            if handle in _DEFAULT_STREAMS and self._threads[threading.get_ident()] > 0:
                 raise _explain.refused(
                     f"numba.cuda: {point.what}",
                     "it goes to Numba's default stream, which is not captured: it would run now, and not when the graph is "
                     "replayed",
                     self._cure,
                 )
-            return
-        backend = cuda_backend()
-        with backend.device_guard(backend.current_device()):
-            capture = backend.captures.of_stream(handle)
-        if capture is None:
             return
         for owner in owners:
             if not self._is_of_pool(owner, self._pools.get(capture)):

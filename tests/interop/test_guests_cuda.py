@@ -151,6 +151,20 @@ def test_dlpacks_producer_is_told_the_consumers_stream() -> None:
     assert guest.asked[-1] == -1, "a graph cannot wait for eager work"
 
 
+def test_an_array_interface_without_a_stream_gives_way_to_dlpack() -> None:
+    """PyTorch's is of version 2: only DLPack makes it put its work before ours."""
+
+    class Old(ByDlpack):
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            return {**self.array.__cuda_array_interface__, "version": 2}
+
+    guest, stream = Old(typed([1])), make_stream()
+    stream.copy(guest, typed([2]))
+    assert guest.asked == [stream.handle]
+    assert host(guest.array).tolist() == [2]
+
+
 def test_an_array_interfaces_stream_is_waited_for() -> None:
     array, out = typed([0, 0]), typed([0, 0])
     producer, go = _slow_fill(array, 5)

@@ -255,6 +255,60 @@ def test_other_threads_are_left_alone(x: Any) -> None:
     assert found[0].tolist() == list(range(10))
 
 
+def test_the_threads_own_default_stream_is_refused_unless_it_is_what_is_captured(x: Any) -> None:
+    own = cuda.per_thread_default_stream()
+    y = cuda.device_array(10, np.float32)
+    with pytest.raises(graphcap.CaptureForbiddenError, match="default stream"), graphcap.capture("cuda"):
+        y.copy_to_device(x, stream=own)
+    graph = graphcap.Graph("cuda")
+    with graphcap.Stream.wrap(own, "cuda"), graph:
+        y.copy_to_device(x, stream=own)
+    graph.replay()
+    graphcap.synchronize("cuda")
+    assert y.copy_to_host().tolist() == list(range(10))
+
+
+def test_captures_of_several_threads(x: Any, adapter: Any) -> None:
+    """Each is recorded, refused and restored by itself, while others begin and end."""
+    import threading
+
+    troubles: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            stream = graphcap.Stream("cuda")
+            y = cuda.device_array(10, np.float32)
+            for _ in range(20):
+                graph = graphcap.Graph("cuda", keep_graph=True)
+                with stream, graph:
+                    y.copy_to_device(x, stream=adapter.external_stream())
+                    with pytest.raises(graphcap.CaptureForbiddenError):
+                        y.copy_to_host()
+                assert len(graph.topology().nodes) == 1
+                graph.replay(stream)
+                stream.synchronize()
+        except BaseException as error:
+            troubles.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert troubles == []
+    assert x.copy_to_host().tolist() == list(range(10))
+
+
+def test_an_array_on_a_broken_capture(x: Any) -> None:
+    stream = graphcap.Stream("cuda")
+    with pytest.raises(graphcap.CaptureInvalidatedError) as caught, stream, graphcap.Graph("cuda"):
+        stream.fill(x, 1)
+        with pytest.raises(graphcap.CaptureForbiddenError):
+            stream.synchronize()
+        cuda.device_array(10)
+    assert isinstance(caught.value.__cause__, graphcap.CaptureForbiddenError)
+
+
 def test_numba_is_left_as_it_was_however_the_capture_ended(x: Any) -> None:
     guard: Any = importlib.import_module("graphcap.interop._numba_guard")
     before = {p: getattr(importlib.import_module(p.module), p.name) for p in guard.POINTS}

@@ -18,6 +18,8 @@ from graphcap.errors import UnsupportedError
 
 __all__ = ["Operand", "device_operand", "operand", "pattern_of"]
 
+_NAMES_A_STREAM: Final = 3
+"""The version of the CUDA array interface that has a stream."""
 _NO_ORDER: Final = -1
 """DLPack's number for a consumer that orders nothing."""
 
@@ -104,7 +106,8 @@ def device_operand(value: Any, what: str, consumer: Callable[[], int] = _nobody)
             return None
         return Operand(value.ptr, value.nbytes, True, value)
     interface = getattr(value, "__cuda_array_interface__", None)
-    if interface is None:
+    if interface is None or (interface.get("version", 0) < _NAMES_A_STREAM and hasattr(type(value), "__dlpack__")):
+        # An older interface (PyTorch's) cannot say what is to be waited for; DLPack lets the library do it.
         return _by_dlpack(value, what, consumer)
     dtype = np.dtype(interface["typestr"])
     shape = tuple(int(n) for n in interface["shape"])
