@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEVELS",
+    "Adopted",
+    "Candidates",
     "DriverMemory",
     "Fault",
     "HeldBlock",
@@ -196,6 +198,25 @@ class Retained(Owner):
         return Fault(
             f"{what} was closed" if now is None else f"{what} lies at {now[0]:#x} by now: it was moved or resized"
         )
+
+
+class Candidates(abc.ABC):
+    """Objects of a framework of which some may own what a capture's nodes use; a hook hands it to the graph's ``retain``.
+
+    At the end of the capture the graph keeps those whose memory a node uses, and forgets the others.
+    """
+
+    @abc.abstractmethod
+    def objects(self) -> Iterable[object]:
+        """The objects; asked once, and only if an address is left that nobody else owns. Their memory must be known."""
+
+
+class Adopted(Retained):
+    """A candidate, before it is known whether the graph is to keep it."""
+
+    def __init__(self, value: object, extent: _Extent) -> None:
+        super().__init__(value, extent)
+        self.value = value
 
 
 class KeptObject(Owner):

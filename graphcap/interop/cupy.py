@@ -11,18 +11,21 @@ belong before the capture or into :meth:`graphcap.Stream.copy`, which makes the 
 
 from __future__ import annotations
 
+import gc
 import importlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from graphcap.backends.base import Backend
+from graphcap.backends.buffer import Buffer
+from graphcap.backends.extents import Declared
+from graphcap.backends.lifetimes import Candidates
 from graphcap.backends.streams import Stream
 from graphcap.errors import CaptureForbiddenError, GraphcapError
 
 if TYPE_CHECKING:
     from graphcap.backends.cuda.captures import Capture
-    from graphcap.memory import Block, CachingAllocator
 
 __all__ = ["CuPyHook", "hook"]
 
@@ -59,6 +62,7 @@ class CuPyHook:
     ) -> Callable[[], None] | None:
         backend: Any = stream.backend
         capture = backend.captures.of_stream(stream.handle)
+        retain(_DeviceMemory())
         undo = [_route_allocations(backend, capture)]
         try:
             current = cupy.cuda.get_current_stream(stream.device_index)
@@ -112,7 +116,7 @@ def _push(stream: Stream) -> Callable[[], None]:
     """Make a stream CuPy's current one by CuPy's own means."""
     owner = getattr(stream, "_owner", None)
     is_cupys = hasattr(owner, "ptr") and type(owner).__module__.startswith("cupy.")
-    foreign: Any = owner if is_cupys else cupy.cuda.ExternalStream(stream.handle, stream.device_index)
+    foreign: Any = owner if is_cupys else _external(stream)
     foreign.__enter__()
     _local.pushed.append(foreign)
 
@@ -121,6 +125,17 @@ def _push(stream: Stream) -> Callable[[], None]:
         foreign.__exit__(None, None, None)
 
     return pop
+
+
+def _external(stream: Stream) -> Any:
+    """A stream of CuPy over one of ours, which it does not own."""
+    if not hasattr(cupy.cuda.Stream, "from_external"):  # before CuPy 14
+        return cupy.cuda.ExternalStream(stream.handle, stream.device_index)
+    foreign = cupy.cuda.Stream.from_external(stream)
+    foreign.device_id = (
+        stream.device_index
+    )  # CuPy leaves it open, and would make a stream current on a device it is not of
+    return foreign
 
 
 def _own_host_functions(stream: Any, retain: Callable[[object], object]) -> Callable[[], None]:
@@ -138,36 +153,54 @@ def _own_host_functions(stream: Any, retain: Callable[[object], object]) -> Call
     return restore
 
 
+class _DeviceMemory(Candidates):
+    """The device memory that CuPy's arrays lie in: from before the capture, and from other allocators during it.
+
+    CuPy keeps no list of its arrays, but the collector knows the objects that hold their memory. All that are there when the
+    capture begins are kept until it ends, so that memory which an array gives up inside the capture is not handed out again
+    before it is known whether a node uses it (cupy#9655).
+    """
+
+    def __init__(self) -> None:
+        self._before = _device_memory()
+
+    def objects(self) -> Iterator[Declared]:
+        found = {id(memory): memory for memory in (*self._before, *_device_memory())}
+        return (Declared(memory, memory.ptr, memory.size) for memory in found.values() if memory.ptr and memory.size)
+
+
+def _device_memory() -> list[Any]:
+    """What holds the device memory of each array of CuPy; memory that CuPy was lent holds on to its lender."""
+    pointer = cupy.cuda.memory.MemoryPointer
+    return [found.mem for found in gc.get_objects() if type(found) is pointer]
+
+
 class _Router:
     """CuPy's allocations of one thread during one capture: those on captured streams come from the capture's pool.
 
     CuPy frees from any thread and at any later time; the block is then given back to the pool, which lives as long as a block
     of it does, so arrays that outlive the capture stay valid.
+
+    The memory is lent to CuPy by a :class:`Buffer`, whose own finalizer gives it back. CuPy's ``PythonFunctionAllocator`` would
+    lose the memory of arrays that die in a reference cycle (with the traceback of an exception, say): the collector takes
+    CuPy's object apart before it is asked to free.
     """
 
     def __init__(self, backend: Any, capture: Capture, before: Callable[[int], Any]) -> None:
         self._backend = backend
         self._capture = capture
         self._before = before
-        self._blocks: dict[int, tuple[CachingAllocator, Block]] = {}
-        self._private = cupy.cuda.PythonFunctionAllocator(self._malloc, self._free)
         self.open = True
 
     def allocate(self, size: int) -> Any:
         """The allocator that CuPy calls."""
-        if self.open and self._capture.belongs(cupy.cuda.get_current_stream().ptr):
-            return self._private.malloc(size)
-        return self._before(size)
-
-    def _malloc(self, size: int, device: int) -> int:
-        allocator: CachingAllocator = self._backend.allocator(device)
-        block = allocator.allocate(size, cupy.cuda.get_current_stream().ptr)
-        self._blocks[block.ptr] = (allocator, block)
-        return block.ptr
-
-    def _free(self, address: int, device: int) -> None:
-        allocator, block = self._blocks.pop(address)
-        allocator.free(block)
+        current = cupy.cuda.get_current_stream()
+        if not (self.open and size and self._capture.belongs(current.ptr)):
+            return self._before(size)
+        device = cupy.cuda.runtime.getDevice()
+        block = self._backend.allocator(device).allocate(size, current.ptr)
+        lender = Buffer(self._backend, device, block, size)
+        return cupy.cuda.MemoryPointer(cupy.cuda.UnownedMemory(lender.ptr, size, lender, device), 0)
 
 
 def _route_allocations(backend: Any, capture: Capture) -> Callable[[], None]:

@@ -142,9 +142,9 @@ def check(scratch: Path, path: list[str], driver: str) -> dict[str, Any]:
     steps = Check(scratch, path, driver)
     rules, figures = scratch / "rules.json", scratch / "replay.json"
     steps.pytest("conformance suite", 90, "tests/cuda/test_conformance.py")
-    ignored = [f"--ignore=tests/cuda/{name}" for name in ("test_conformance.py", "test_cupy.py")]
+    ignored = [f"--ignore=tests/cuda/{name}" for name in ("test_conformance.py",)]
     steps.pytest("CUDA tests", 60, "tests/cuda", *ignored)
-    steps.pytest("CuPy tests", 60, "tests/cuda/test_cupy.py")
+    steps.pytest("CuPy tests", 240, "tests/cupy")
     steps.pytest("frameworks", 60, "tests/gpu_check/test_frameworks.py", "tests/interop")
     steps.pytest("driver rules", 90, "tests/driver_rules", "--driver-rule-report", str(rules))
     emulated = ["--emulated"] if driver == "emulated" else []
