@@ -39,6 +39,19 @@ def test_a_macro_without_a_value_is_one(board: Board) -> None:
     assert attempt(ARCH_VALUE % "VALUE", "-DVALUE", "-UVALUE").code == Result.NVRTC_ERROR_COMPILATION
 
 
+@pytest.mark.parametrize("name", ["A", "N", "T", "I", "y", "kernel", "index", "value"])
+def test_macros_do_not_reach_into_the_librarys_headers(board: Board, name: str) -> None:
+    assert value_of(board, f"{name} + (int)blockIdx.x", f"-D{name}=8") == 8
+
+
+def test_ndebug_turns_assertions_off(board: Board) -> None:
+    assert value_of(board, "3; assert(x[0] == 4)", "-DNDEBUG") == 3
+
+
+def test_a_macro_with_arguments(board: Board) -> None:
+    assert value_of(board, "TWICE(4)", "-DTWICE(a)=(2 * (a))") == 8
+
+
 def test_include_folders(board: Board, tmp_path: Path) -> None:
     for number, folder in enumerate(["first", "second folder"], 1):
         (tmp_path / folder / "deep").mkdir(parents=True)

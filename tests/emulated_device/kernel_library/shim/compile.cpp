@@ -48,7 +48,8 @@ class Compilation {
     }
 
     bool write_inputs() {
-        write_file(in("program.cu"), "#line 1 " + quoted(request_.name) + "\n" + request_.source + "\n");
+        write_file(in("program.cu"), "#line 1 \"<command line>\"\n" + request_.options.macros + request_.options.includes + "#line 1 " +
+                                        quoted(request_.name) + "\n" + request_.source + "\n");
         for (const auto& [name, text] : request_.headers) {
             if (name.empty() || name[0] == '/' || name.find("..") != std::string::npos) {
                 failed("error: the include name " + quoted(name) + " leaves the program's folder\n", 1);
@@ -98,7 +99,7 @@ class Compilation {
             if (slash != std::string::npos) command.insert(command.end(), {"-iquote", request_.name.substr(0, slash + 1)});
             command.insert(command.end(), {"-iquote", "."});
         }
-        command.insert(command.end(), request_.options.compiler.begin(), request_.options.compiler.end());
+        command.insert(command.end(), request_.options.folders.begin(), request_.options.folders.end());
         command.insert(command.end(), {"-x", "c++", in("program.cu"), "-o", in("program.ii")});
         const Finished done = run_program(command, scratch_);
         if (done.status != 0 && !problem.empty()) out_.log += problem;

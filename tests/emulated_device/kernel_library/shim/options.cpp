@@ -128,17 +128,19 @@ std::string apply(const std::string& name, const std::string& value, Options& ou
     } else if (name == "no-source-include") {
         out.source_includes = false;
     } else if (name == "define-macro") {
-        out.compiler.push_back("-D" + value);
+        const size_t sign = value.find('=');
+        out.macros += "#define " + value.substr(0, sign) + " " + (sign == std::string::npos ? "1" : value.substr(sign + 1)) + "\n";
+        if (value.substr(0, sign) == "NDEBUG") out.includes += "#include <assert.h>\n";  // which looks at it each time
     } else if (name == "undefine-macro") {
-        out.compiler.push_back("-U" + value);
+        out.macros += "#undef " + value + "\n";
     } else if (name == "include-path") {
-        out.compiler.push_back("-I" + value);
+        out.folders.push_back("-I" + value);
     } else if (name == "pre-include") {
-        out.compiler.insert(out.compiler.end(), {"-include", value});
+        out.includes += "#include \"" + value + "\"\n";
     } else if (name == "use_fast_math") {
-        out.compiler.push_back("-D__USE_FAST_MATH__=1");
+        out.macros += "#define __USE_FAST_MATH__ 1\n";
     } else if (name == "device-debug") {
-        out.compiler.push_back("-D__CUDACC_DEBUG__=1");
+        out.macros += "#define __CUDACC_DEBUG__ 1\n";
     }
     return {};
 }

@@ -15,7 +15,9 @@ struct Options {
     bool warnings = true;
     bool warnings_are_errors = false;
     bool source_includes = true;  // look for #include "..." beside the program too
-    std::vector<std::string> compiler;  // -I, -D, -U, -include, in their order
+    std::vector<std::string> folders;   // -I, in their order
+    // Macros and headers before the program, as directives. They follow our own headers, which they could not break otherwise.
+    std::string macros, includes;
     std::string refusal;           // why the options were not taken, in the log's words; empty: they were
 };
 
