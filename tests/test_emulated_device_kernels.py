@@ -17,7 +17,7 @@ NO_BINARY = int(cu.CUresult.CUDA_ERROR_NO_BINARY_FOR_GPU)
 NOT_FOUND = int(cu.CUresult.CUDA_ERROR_NOT_FOUND)
 INVALID_VALUE = int(cu.CUresult.CUDA_ERROR_INVALID_VALUE)
 
-emulated_only = pytest.mark.skipif(not harness.emulated(), reason="about the emulated device's own image kind")
+emulated_only = pytest.mark.skipif(not harness.emulated(), reason="a real device has images of another kind")
 
 
 @pytest.fixture
@@ -189,6 +189,8 @@ def test_kernels_are_found_by_the_compilers_names_too(board: Board, tmp_path: Pa
     assert code(board.try_launch(bounded, board.stream(), np.uint64(cell), block=65)) == int(
         cu.CUresult.CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
     )
+    for block, possible in ((64, True), (65, False)):
+        assert bool(ok(cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(bounded, block, 0))) is possible
     ok(cu.cuModuleUnload(module))
     ok(cu.cuLibraryUnload(library))
 

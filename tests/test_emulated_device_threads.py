@@ -64,6 +64,27 @@ def test_each_thread_captures_and_replays_on_its_own(board: Board) -> None:
     assert board.read(cells, np.int32, 8).tolist() == [10 * index + 14 for index in range(8)]
 
 
+def test_kernels_that_wait_launched_by_several_threads(board: Board) -> None:
+    """Stacks of kernels are used by whichever thread of the program runs the grid."""
+    n, count = 256, 6
+    scan = board.kernel("warp_scan", "threads")
+    values = np.random.default_rng(1).integers(-9, 9, (count, n), np.int32)
+    sources = [board.upload(row) for row in values]
+    sums, scans = [board.buffer(8 * n) for _ in range(count)], [board.buffer(4 * n) for _ in range(count)]
+    streams = [board.stream() for _ in range(count)]
+
+    def work(index: int) -> None:
+        arguments = (np.uint64(sums[index]), np.uint64(scans[index]), np.uint64(sources[index]), np.int32(3))
+        for _ in range(20):
+            board.launch(scan, streams[index], *arguments, grid=2, block=128)
+            ok(cu.cuStreamSynchronize(streams[index]))
+
+    run_threads(board, count, work)
+    for index in range(count):
+        expected = values[index].reshape(-1, 32).cumsum(1).ravel()
+        np.testing.assert_array_equal(board.read(scans[index], np.int32, n), expected)
+
+
 def test_threads_chained_by_events(board: Board) -> None:
     """Each thread waits for the event of the one before, in a ring of streams."""
     count, rounds = 4, 25

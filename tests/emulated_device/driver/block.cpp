@@ -1,6 +1,8 @@
 // The block that runs: which thread goes on, barriers, threads that wait for ever.
 #include "block.h"
 
+#include <utility>
+
 namespace emulator {
 
 Grid& grid = *new Grid;  // never destroyed: worker threads may outlive static destructors
@@ -142,24 +144,20 @@ void go(Fiber& to) {
 
 void stack_main() {
     fiber::arrived();
-    std::string thrown;
     try {
         grid.code->entry->run(grid.parameters);
     } catch (const std::exception& error) {
-        thrown = std::string("an exception left it: ") + error.what();
-    } catch (...) {
-        thrown = "an exception left it";
-    }
-    if (!thrown.empty()) {
         grid.result = CUDA_ERROR_LAUNCH_FAILED;
-        grid.trouble = place() + ": " + thrown;
-        std::string().swap(thrown);
+        grid.trouble = place() + ": an exception left it: " + error.what();
+    } catch (...) {
+        grid.result = CUDA_ERROR_LAUNCH_FAILED;
+        grid.trouble = place() + ": an exception left it";
     }
-    go(grid.native);
+    fiber::leaving(*std::exchange(grid.current, &grid.native));
 }
 
 Fiber& stack_for_threads() {
-    if (grid.idle.empty()) return *fiber::take(stack_main);
+    if (grid.idle.empty()) return *fiber::take(stack_main, grid.native);
     Fiber* fiber = grid.idle.back();
     grid.idle.pop_back();
     return *fiber;
@@ -169,7 +167,7 @@ Fiber& stack_for_threads() {
 
 void run_grid() {
     grid.finished = grid.count;  // so that the first block begins
-    go(*fiber::take(stack_main));
+    go(*fiber::take(stack_main, grid.native));
 }
 
 void fail(CUresult result) {

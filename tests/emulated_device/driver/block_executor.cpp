@@ -107,14 +107,14 @@ static bool kernels_left_out() {
 CUresult run(const KernelCode& code, const unsigned size[3], const unsigned block[3], size_t shared, void** parameters,
              Work& work) {
     if (kernels_left_out()) return CUDA_SUCCESS;
-    if (seeded.exchange(false)) order::seed(next_seed);
+    if (seeded.load(std::memory_order_relaxed) && seeded.exchange(false)) order::seed(next_seed);
     grid.code = &code;
     grid.state = code.image->table->state;
     *code.image->table->services = &services;
     grid.parameters = parameters;
     grid.launch = work.is_launch() ? static_cast<Launch*>(&work) : nullptr;
     grid.result = CUDA_SUCCESS;
-    grid.native = Fiber();
+    grid.native.stack = nullptr;  // of this thread, now
     grid.state->shared = shared_memory(shared);
     grid.state->shared_bytes = shared;
     for (int i = 0; i < 3; ++i) grid.size[i] = grid.state->grid[i] = size[i];

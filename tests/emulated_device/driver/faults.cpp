@@ -39,7 +39,7 @@ bool is_write([[maybe_unused]] const void* context) {
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
-    if (guarded && guarded->active) {
+    if (guarded && guarded->active && info->si_code > 0) {  // not one that somebody sent
         if (signal == SIGFPE) {
             protection::reopen();  // the divisor may lie in device memory; going back restores what was
             if (division::settle(context)) return;
@@ -114,14 +114,15 @@ std::string explain(int signal, const Guarded& guard) {
 namespace faults {
 
 void install_handler() {
-    static std::once_flag once;
-    std::call_once(once, [] {
+    static const bool installed = [] {
         struct sigaction action {};
         action.sa_sigaction = on_fault;
         action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
         sigemptyset(&action.sa_mask);
         for (int i = 0; i < 4; ++i) sigaction(signals[i], &action, &previous_actions[i]);
-    });
+        return true;
+    }();
+    (void)installed;
 }
 
 bool try_copy(void* to, const void* from, size_t bytes) {

@@ -12,15 +12,14 @@
 #endif
 
 #ifndef GRAPHCAP_UCONTEXT_FIBERS
-// void graphcap_go(void** save, void* to): what a call must preserve goes onto the stack, and the stacks are exchanged.
+// What a call must preserve goes onto the stack, and the stacks are exchanged:
+//   void graphcap_go(void** save, void* to)                                      goes on with a stack that was left
+//   void graphcap_begin(void** save, void* top, void (*main)(), void** home)     calls `main` on a new one, then goes home
+// A kernel that never waits is so a call and a return, which the processor's prediction of returns follows.
 extern "C" void graphcap_go(void** save, void* to);
+extern "C" void graphcap_begin(void** save, void* top, void (*main)(), void** home);
 asm(R"(
-    .text
-    .p2align 4
-    .globl graphcap_go
-    .hidden graphcap_go
-    .type graphcap_go, @function
-graphcap_go:
+    .macro graphcap_save
     pushq %rbp
     pushq %rbx
     pushq %r12
@@ -28,7 +27,8 @@ graphcap_go:
     pushq %r14
     pushq %r15
     movq %rsp, (%rdi)
-    movq %rsi, %rsp
+    .endm
+    .macro graphcap_restore
     popq %r15
     popq %r14
     popq %r13
@@ -36,7 +36,32 @@ graphcap_go:
     popq %rbx
     popq %rbp
     ret
+    .endm
+
+    .text
+    .p2align 4
+    .globl graphcap_go
+    .hidden graphcap_go
+    .type graphcap_go, @function
+graphcap_go:
+    graphcap_save
+    movq %rsi, %rsp
+    graphcap_restore
     .size graphcap_go, .-graphcap_go
+
+    .p2align 4
+    .globl graphcap_begin
+    .hidden graphcap_begin
+    .type graphcap_begin, @function
+graphcap_begin:
+    graphcap_save
+    movq %rsi, %rsp
+    movq %rcx, %rbx
+    xorl %ebp, %ebp
+    call *%rdx
+    movq (%rbx), %rsp
+    graphcap_restore
+    .size graphcap_begin, .-graphcap_begin
 )");
 #endif
 
@@ -85,7 +110,7 @@ Fiber* make_fiber() {
     auto* fiber = new Fiber;
     fiber->stack = stack;
     fiber->bytes = mapped;
-    fiber->top = stack + mapped - 64 - p.all.size() % places * step;
+    fiber->top = stack + mapped - 64 - p.all.size() % places * step;  // a multiple of 16
     p.all.push_back(fiber);
     return fiber;
 }
@@ -98,23 +123,18 @@ size_t stack_bytes() {
     return p.bytes;
 }
 
-Fiber* take(void (*main)()) {
+Fiber* take(void (*main)(), Fiber& home) {
     Pool& p = pool();
     Fiber* fiber = p.taken < p.all.size() ? p.all[p.taken] : make_fiber();
     ++p.taken;
+    fiber->main = main;
+    fiber->home = &home;
 #ifdef GRAPHCAP_UCONTEXT_FIBERS
     getcontext(&fiber->context);
     fiber->context.uc_stack.ss_sp = fiber->stack;
     fiber->context.uc_stack.ss_size = static_cast<size_t>(fiber->top - fiber->stack) / 16 * 16;
     fiber->context.uc_link = nullptr;
     makecontext(&fiber->context, main, 0);
-#else
-    // As `graphcap_go` leaves a stack: six registers, then where to return to; above that a null for `main` to return to.
-    auto** top = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(fiber->top) / 16 * 16);
-    *--top = nullptr;
-    *--top = reinterpret_cast<void*>(main);
-    for (int i = 0; i < 6; ++i) *--top = nullptr;
-    fiber->stack_pointer = top;
 #endif
     return fiber;
 }
@@ -150,7 +170,13 @@ void go(Fiber& from, Fiber& to) {
 #ifdef GRAPHCAP_UCONTEXT_FIBERS
     swapcontext(&from.context, &to.context);
 #else
-    graphcap_go(&from.stack_pointer, to.stack_pointer);
+    if (to.main) {
+        void (*const main)() = to.main;
+        to.main = nullptr;
+        graphcap_begin(&from.stack_pointer, to.top, main, &to.home->stack_pointer);
+    } else {
+        graphcap_go(&from.stack_pointer, to.stack_pointer);
+    }
 #endif
 #ifdef __SANITIZE_ADDRESS__
     __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
@@ -166,6 +192,16 @@ void arrived() {
         left->stack = static_cast<char*>(const_cast<void*>(bottom));
         left->bytes = bytes;
     }
+#endif
+}
+
+void leaving([[maybe_unused]] Fiber& self) {
+#ifdef __SANITIZE_ADDRESS__
+    left = &self;
+    __sanitizer_start_switch_fiber(nullptr, self.home->stack, self.home->bytes);
+#endif
+#ifdef GRAPHCAP_UCONTEXT_FIBERS
+    setcontext(&self.home->context);
 #endif
 }
 

@@ -13,8 +13,6 @@
 #include <ucontext.h>
 #endif
 
-struct graphcap_thread_index;
-
 namespace emulator {
 
 struct Fiber {
@@ -22,7 +20,8 @@ struct Fiber {
     char* stack = nullptr;          // lowest usable address; of the driver's own thread: null, or what the sanitizer found
     size_t bytes = 0;
     char* top = nullptr;  // where frames start; not the same in all stacks, see fiber.cpp
-    const graphcap_thread_index* thread = nullptr;  // the one that waits with this stack
+    void (*main)() = nullptr;      // what it begins with; null: it has begun
+    Fiber* home = nullptr;         // what goes on when that returns
 #ifdef GRAPHCAP_UCONTEXT_FIBERS
     ucontext_t context{};
 #endif
@@ -30,8 +29,8 @@ struct Fiber {
 
 namespace fiber {
 
-// A stack from the pool, which will begin with `main`. `main` must not return.
-Fiber* take(void (*main)());
+// A stack from the pool, which will begin with `main`; `home` goes on when that has called `leaving` and returned.
+Fiber* take(void (*main)(), Fiber& home);
 // All stacks go back to the pool, whatever runs on them is forgotten. Called on the driver's own stack.
 void forget_all();
 // Whether the address is one just below a stack.
@@ -41,8 +40,9 @@ size_t stack_bytes();
 
 // Goes on with `to`; returns when something goes on with `from`.
 void go(Fiber& from, Fiber& to);
-// First thing to call on a fresh stack.
+// The first and the last thing to call in `main`.
 void arrived();
+void leaving(Fiber& self);
 // After a jump out of a fault: the thread is on its own stack again.
 void back_on(Fiber& native);
 

@@ -55,6 +55,8 @@ namespace kernel {
 KernelCode* code_of(CUfunction handle, Context*& context);
 CUresult take_parameters(const KernelCode& code, void** parameters, void** extra, KernelOperation& operation);
 CUresult check_shape(const KernelOperation& operation);
+// Threads that a block of it may have.
+unsigned most_threads(const KernelCode& code);
 CUresult apply_attribute(KernelAttributes& attributes, CUlaunchAttributeID id, const CUlaunchAttributeValue& value);
 CUresult read_attribute(const KernelAttributes& attributes, CUlaunchAttributeID id, CUlaunchAttributeValue& value);
 

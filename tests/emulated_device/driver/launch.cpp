@@ -56,6 +56,11 @@ CUresult take_parameters(const KernelCode& code, void** parameters, void** extra
     return CUDA_SUCCESS;
 }
 
+unsigned most_threads(const KernelCode& code) {
+    const unsigned bound = code.entry->most_threads;
+    return bound && bound < 1024 ? bound : 1024;
+}
+
 CUresult check_shape(const KernelOperation& operation) {
     const uint64_t threads = uint64_t{operation.block[0]} * operation.block[1] * operation.block[2];
     for (int i = 0; i < 3; ++i)
@@ -63,8 +68,7 @@ CUresult check_shape(const KernelOperation& operation) {
     if (operation.block[0] > 1024 || operation.block[1] > 1024 || operation.block[2] > 64 || threads > 1024)
         return CUDA_ERROR_INVALID_VALUE;
     if (operation.grid[0] > 2147483647u || operation.grid[1] > 65535 || operation.grid[2] > 65535) return CUDA_ERROR_INVALID_VALUE;
-    const unsigned bound = operation.code->entry->most_threads;
-    if (bound && threads > bound) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+    if (threads > most_threads(*operation.code)) return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
     auto found = operation.code->attributes.find(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
     const unsigned limit = found == operation.code->attributes.end() ? 48 * 1024 : static_cast<unsigned>(found->second);
     return operation.shared > limit ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
@@ -188,7 +192,7 @@ int function_attribute(const KernelCode& code, CUfunction_attribute name) {
     if (found != code.attributes.end()) return found->second;
     switch (name) {
         case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-            return static_cast<int>(code.entry->most_threads ? code.entry->most_threads : 1024);
+            return static_cast<int>(kernel::most_threads(code));
         case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
             return static_cast<int>(code.entry->static_shared);
         case CU_FUNC_ATTRIBUTE_NUM_REGS:
@@ -238,9 +242,10 @@ CUresult parameter_info(const KernelCode* code, size_t index, size_t* offset, si
 }
 
 CUresult blocks_per_multiprocessor(int* out, CUfunction function, int block_size) {
-    if (!any_code(function)) return CUDA_ERROR_INVALID_HANDLE;
+    const KernelCode* code = any_code(function);
+    if (!code) return CUDA_ERROR_INVALID_HANDLE;
     if (!out || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
-    *out = block_size > 1024 ? 0 : std::min(32, 2048 / block_size);
+    *out = block_size > static_cast<int>(kernel::most_threads(*code)) ? 0 : std::min(32, 2048 / block_size);
     return CUDA_SUCCESS;
 }
 
@@ -349,9 +354,11 @@ CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags, context, nullptr) {
 
 CUresult CUDAAPI cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize, size_t,
                                                   int limit) CALL(cuOccupancyMaxPotentialBlockSize, context, nullptr) {
-    if (!any_code(function)) return CUDA_ERROR_INVALID_HANDLE;
+    const KernelCode* code = any_code(function);
+    if (!code) return CUDA_ERROR_INVALID_HANDLE;
     if (!grid || !block) return CUDA_ERROR_INVALID_VALUE;
-    *block = limit > 0 && limit < 1024 ? limit : 1024;
+    const int most = static_cast<int>(kernel::most_threads(*code));
+    *block = limit > 0 && limit < most ? limit : most;
     *grid = 4 * (2048 / *block);
     return CUDA_SUCCESS;
 } END_CALL

@@ -78,6 +78,49 @@ GRAPHCAP_KERNEL void warp_scan(long long *sums, int *scans, const int *in, int r
 }
 GRAPHCAP_EXPORT(warp_scan)
 
+/* The sums of rows: a block for each, its threads take every so manieth element, then a tree in block-shared memory. */
+GRAPHCAP_KERNEL void row_sums(double *out, const double *in, int width)
+{
+    GRAPHCAP_SHARED double part[1024];
+    int thread = (int)GRAPHCAP_THREAD_X, size = (int)GRAPHCAP_BLOCK_SIZE_X;
+    double sum = 0;
+    for (int i = thread; i < width; i += size) sum += in[(long long)GRAPHCAP_BLOCK_X * width + i];
+    part[thread] = sum;
+    GRAPHCAP_BARRIER();
+    for (int step = size / 2; step > 0; step /= 2) {
+        if (thread < step) part[thread] += part[thread + step];
+        GRAPHCAP_BARRIER();
+    }
+    if (thread == 0) out[GRAPHCAP_BLOCK_X] = part[0];
+}
+GRAPHCAP_EXPORT(row_sums)
+
+/* An inclusive scan of each block: scans of warps, then one of their totals, all by shuffles. */
+GRAPHCAP_KERNEL void block_scans(long long *out, const long long *in)
+{
+    GRAPHCAP_SHARED long long totals[32];
+    int at = GRAPHCAP_GLOBAL_X, thread = (int)GRAPHCAP_THREAD_X, lane = thread % 32;
+    int warps = ((int)GRAPHCAP_BLOCK_SIZE_X + 31) / 32;
+    long long sum = in[at];
+    for (int step = 1; step < 32; step *= 2) {
+        long long before = GRAPHCAP_SHUFFLE_UP(0xFFFFFFFFu, sum, step);
+        if (lane >= step) sum += before;
+    }
+    if (lane == 31) totals[thread / 32] = sum;
+    GRAPHCAP_BARRIER();
+    if (thread < 32) {
+        long long total = thread < warps ? totals[thread] : 0;
+        for (int step = 1; step < 32; step *= 2) {
+            long long before = GRAPHCAP_SHUFFLE_UP(0xFFFFFFFFu, total, step);
+            if (lane >= step) total += before;
+        }
+        totals[thread] = total;
+    }
+    GRAPHCAP_BARRIER();
+    out[at] = sum + (thread >= 32 ? totals[thread / 32 - 1] : 0);
+}
+GRAPHCAP_EXPORT(block_scans)
+
 GRAPHCAP_KERNEL void barriers(int rounds)
 {
     for (int r = 0; r < rounds; ++r) GRAPHCAP_BARRIER();
