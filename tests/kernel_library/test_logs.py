@@ -113,6 +113,22 @@ def test_file_and_line_in_the_program(board: Board) -> None:
     assert Module(board, compiled(source, name="a/b.cu")).run("k", np.zeros(2, np.int32))[0].tolist() == [2, 7]
 
 
+@emulated_only
+@pytest.mark.parametrize("text", ["ret;", "nop", "bar.sync 0;", "trap;", "{ .reg .b32 t; mov.u32 t, 1; }"])
+def test_inline_ptx_is_refused_where_it_is_used(text: str) -> None:
+    """Some PTX is good assembly text for the host too."""
+    used = attempt(f'__global__ void k(int *x) {{\n  x[0] = 1;\n  __asm__ volatile("{text}" ::: "memory");\n}}')
+    assert used.code == Result.NVRTC_ERROR_COMPILATION
+    assert "program.cu(3): error: inline PTX is not available on the emulated device" in used.log
+    unused = f'template <class T> __device__ void never(T *x) {{ asm("{text}"); }}\nextern "C" __global__ void k() {{}}'
+    assert attempt(unused).code == Result.NVRTC_SUCCESS
+
+
+def test_an_empty_inline_assembly_is_a_barrier_for_the_compiler(board: Board) -> None:
+    source = 'extern "C" __global__ void k(int *x) { x[0] = 1; asm volatile("" ::: "memory"); x[0] += 1; }'
+    assert Module(board, source).run("k", np.zeros(1, np.int32))[0][0] == 2
+
+
 def test_an_unclosed_brace_is_noticed_at_the_end_of_the_program() -> None:
     out = attempt("__global__ void k(int *x) {\n  if (x[0]) {\n  x[0] = 1;\n}\n")
     assert out.code == Result.NVRTC_ERROR_COMPILATION

@@ -99,7 +99,7 @@ constexpr Severity severities[] = {{": fatal error: ", "catastrophic error", tru
 
 Diagnosed diagnose(std::string_view output, const DiagnosticNames& names) {
     Diagnosed out;
-    std::set<std::string> unresolved;
+    std::set<std::string> unresolved, assembly;
     for (size_t begin = 0; begin < output.size();) {
         const size_t stop = std::min(output.find('\n', begin), output.size());
         std::string line(output.substr(begin, stop - begin));
@@ -111,6 +111,16 @@ Diagnosed diagnose(std::string_view output, const DiagnosticNames& names) {
             if (unresolved.insert(missing).second) {
                 ++out.errors;
                 out.log += "ptxas fatal   : Unresolved extern function '" + missing + "'\n";
+            }
+            continue;
+        }
+        if (const size_t said = line.find(": Error: "); said != std::string::npos) {  // the assembler's
+            const std::string what = line.substr(said + 9);
+            const size_t place = what.find("): inline PTX");
+            if (assembly.insert(what).second) {
+                ++out.errors;
+                out.log += place == std::string::npos ? "error: inline assembly: " + what + "\n"
+                                                      : what.substr(0, place + 3) + "error: " + what.substr(place + 3) + "\n";
             }
             continue;
         }

@@ -74,10 +74,56 @@ class Rewriter {
             erase(token);
         } else if (token.is("__shared__")) {
             shared(token);
+        } else if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
+            inline_assembly();
         } else if (token.is("__launch_bounds__")) {
             const size_t end = closing(i_ + 1);
             if (end < tokens_.size()) edits_.push_back({token.begin, at(end).end, ""});
         }
+    }
+
+    // Inline PTX is for another processor. Some of it would pass for ours (`ret;`), so the assembler is made to refuse it
+    // where it is used; text that no code is made of may stay. System headers may give names to symbols in this way.
+    void inline_assembly() {
+        size_t open = i_ + 1;
+        while (at(open).kind == Token::identifier) ++open;  // volatile, goto
+        const Token& text = at(open + 1);
+        if (!at(open).is("(") || text.kind != Token::string) return;
+        if (text.text.find_first_not_of("\" \t") == std::string_view::npos) return;  // a barrier for the compiler alone
+        const Place where = place_of(at(i_));
+        if (where.system) return;
+        std::string file;
+        for (const char c : where.file)
+            if (std::string_view("%{}|\\\"").find(c) == std::string_view::npos) file += c;
+        insert(text.begin, "\".error \\\"" + file + "(" + std::to_string(where.line) +
+                               "): inline PTX is not available on the emulated device\\\"\\n\" ");
+    }
+
+    struct Place {
+        std::string file;
+        long line = 0;
+        bool system = false;
+    };
+
+    // By the last line marker before the token.
+    Place place_of(const Token& token) const {
+        Place out;
+        for (auto one = directives_.rbegin(); one != directives_.rend(); ++one) {
+            if (one->begin > token.begin || !is_marker(*one)) continue;
+            const size_t open = one->text.find('"'), close = one->text.rfind('"');
+            out.file = std::string(one->text.substr(open + 1, close - open - 1));
+            out.system = one->text.find(" 3", close) != std::string_view::npos;
+            for (const std::string& folder : rules_.own_folders) out.system |= out.file.compare(0, folder.size(), folder) == 0;
+            const std::string_view between = text_.substr(one->end, token.begin - one->end);
+            out.line = std::stol(std::string(one->text.substr(2))) - 1 + std::count(between.begin(), between.end(), '\n');
+            break;
+        }
+        return out;
+    }
+
+    static bool is_marker(const Token& directive) {
+        return directive.text.size() >= 3 && directive.text[1] == ' ' &&
+               isdigit(static_cast<unsigned char>(directive.text[2])) && directive.text.find('"') != std::string_view::npos;
     }
 
     // ---- scopes
@@ -374,11 +420,8 @@ class Rewriter {
 
     // `# 12 "file" 1`: warnings in our own headers stay silent; headers that came with the program have their own names.
     void mark(const Token& directive) {
-        const size_t open = directive.text.find('"');
-        if (directive.text.size() < 3 || directive.text[1] != ' ' || !isdigit(static_cast<unsigned char>(directive.text[2])) ||
-            open == std::string_view::npos)
-            return;
-        const size_t close = directive.text.rfind('"');
+        if (!is_marker(directive)) return;
+        const size_t open = directive.text.find('"'), close = directive.text.rfind('"');
         const std::string file(directive.text.substr(open + 1, close - open - 1));
         files_.insert(file);
         if (!rules_.given_folder.empty() && file.compare(0, rules_.given_folder.size(), rules_.given_folder) == 0) {

@@ -65,6 +65,10 @@ Toolchain look() {
     } else {
         made.features = "x86-64";
     }
+    if (__builtin_cpu_supports("f16c")) {  // conversions of half precision
+        made.features += " f16c";
+        made.target_flags.push_back("-mf16c");
+    }
 #elif defined(__aarch64__)
     made.features = "aarch64";
 #endif
