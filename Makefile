@@ -8,7 +8,7 @@ PYTEST_WORKERS ?= 2
 RUN_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow emulator-sanitize test-cuda12 test-pythons check format bench docs gpu-check probes spirv clean
+.PHONY: help run halo test test-slow emulator-sanitize test-cuda12 test-pythons check format bench docs gpu-check probes spirv clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -28,6 +28,10 @@ $(VENV)/.test-stamp: pyproject.toml tests/install_optional.sh | $(PY)
 
 run: $(VENV)/.run-stamp ## Capture a terrain time step on the CPU, replay it 2,000 times, check and draw it (RUN_ARGS=...)
 	$(PY) examples/terrain.py --device cpu $(RUN_ARGS)
+
+halo: $(VENV)/.run-stamp ## Diffusion on four MPI ranks, each with its own graphs and halo exchange (RUN_ARGS=...)
+	@$(PY) -c "import mpi4py.MPI" 2>/dev/null || $(PY) -m pip install --quiet --disable-pip-version-check -e ".[mpi]"
+	GRAPHCAP_CPU_THREADS=1 $(BIN)/mpiexec -n 4 $(PY) examples/halo.py $(RUN_ARGS)
 
 test: $(VENV)/.test-stamp ## Run the fast tests (all backends; no GPU needed)
 	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "not slow and not gpu"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import threading
-import traceback
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from graphcap._device import Device, default_device, guard, resolve
 from graphcap._graph import Graph, pool_id_of
 from graphcap._segments import SegmentedGraph
 from graphcap._trees import Leaf, find, flatten, rebuild
+from graphcap._user_line import line_of
 from graphcap.backends import streams
 from graphcap.backends.parameters import Parameter
 from graphcap.backends.streams import Event, Stream
@@ -190,7 +190,7 @@ class GraphedCallable:
                 with capture(self._device_name, **options) as graph:
                     result = run()
         except CaptureForbiddenError as error:
-            line = _line_of(self._fn, error)
+            line = line_of(self._fn, error)
             add_note(error, f"while {self.__name__} was captured as a graphed callable{line}")
             raise
         for owner in (*inputs, self._fn, self._pool_owner):
@@ -407,17 +407,3 @@ def _kind(device: Device, value: Any) -> str:
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{name!r}: {_kind(device, item)}" for name, item in value.items()) + "}"
     return repr(value)
-
-
-def _line_of(fn: Callable[..., Any], error: BaseException) -> str:
-    """The place in the user's function where it went wrong: the deepest frame in the function's own file."""
-    code = getattr(fn, "__code__", None)
-    if code is None:
-        return ""
-    frames: list[traceback.FrameSummary] = []
-    cause: BaseException | None = error
-    while cause is not None and not frames:  # a framework's own refusal is told by another error, which it caused
-        found = traceback.extract_tb(cause.__traceback__)
-        frames = [frame for frame in found if frame.filename == code.co_filename]
-        cause = cause.__cause__
-    return f", at {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""

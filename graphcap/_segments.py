@@ -24,6 +24,7 @@ from graphcap._graph import Graph, pool_id_of
 from graphcap._inputs import check_bound, load_inputs, named_parameters
 from graphcap._trees import Leaf, rebuild
 from graphcap._typing import PathLike
+from graphcap._user_line import line_of, without_frames
 from graphcap.backends import streams
 from graphcap.backends.base import Backend, framework_hooks
 from graphcap.backends.parameter_uses import set_values
@@ -284,13 +285,13 @@ class SegmentedGraph:
                 self._store(step, result, stream, self._backend.store_array)
                 step.links = self._followed(step, result)
         except (CaptureForbiddenError, CaptureInvalidatedError) as error:
-            return error
+            return _kept(step, error)
         except Exception as error:
             for hook in framework_hooks(self._backend.name):
                 explained = hook.explain(error)
                 if isinstance(explained, (CaptureForbiddenError, CaptureInvalidatedError)):
                     explained.__cause__ = error
-                    return explained
+                    return _kept(step, explained)
             raise
         return None
 
@@ -481,6 +482,14 @@ class SegmentedGraph:
     def __repr__(self) -> str:
         kinds = ", ".join(segment.kind for segment in self.segments)
         return f"<graphcap.SegmentedGraph {self.device} [{kinds}]>"
+
+
+def _kept(step: _Step, error: GraphcapError) -> GraphcapError:
+    line = line_of(step.fn, error)
+    if line:
+        add_note(error, f"in step {step.name!r}{line}")
+    without_frames(error)
+    return error
 
 
 def _name_of(fn: Callable[..., Any]) -> str:

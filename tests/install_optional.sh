@@ -8,6 +8,8 @@ x86_64) "$python" -m pip install --quiet --disable-pip-version-check "dpctl>=0.2
     echo "note: dpctl or the OpenCL CPU device could not be installed; the XPU tests will skip" ;;
 *) echo "note: dpctl has wheels for x86_64 only; the XPU tests will skip" ;;
 esac
+"$python" -m pip install --quiet --disable-pip-version-check "mpi4py>=4" "mpich>=4.2" ||
+    echo "note: mpi4py or an MPI library could not be installed; the tests of several ranks will skip"
 tests/emulated_device/make_cuda12.sh "$python" ||
     echo "note: the second environment (bindings of CUDA 12.9) could not be made; its tests will skip"
 

@@ -39,6 +39,7 @@ _LAYERS: dict[str, int] = {
     "graphcap._pool_order": 5,
     "graphcap._trees": 5,
     "graphcap._inputs": 5,
+    "graphcap._user_line": 5,
     "graphcap._segments": 5,
     "graphcap._memory_api": 5,
     "graphcap.inspection": 6,

@@ -93,6 +93,9 @@ PARAMETERS: MappingProxyType[str, str] = MappingProxyType(
         "branches": "conditional: one word per body in `Node.graphs`: true, false, or the case's number",
         "condition_handle": "conditional: the driver's handle of the condition",
         "node_handle": "the driver's handle of the node",
+        "parameters": "kernel, memset: the graphcap.parameter values that it takes, a tuple of strings",
+        "steps": "child_graph, host: of a capture in segments, the names of the steps, a tuple of strings",
+        "reason": "host: of an eager step between graphs, why it was not captured",
         "stream": "number of the stream that the node was captured from, or is assigned to",
         "type": "the producer's own word, where no kind fits or the word says more than the kind",
     }

@@ -1,0 +1,264 @@
+"""Captures in segments of array programs; refusals of frameworks; how the pieces are kept."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphcap
+from graphcap import dot
+from graphcap.backends import base
+from graphcap.topology import NodeKind
+
+xp = graphcap.array_namespace("cpu")
+
+
+def kinds(graph: graphcap.SegmentedGraph) -> list[str]:
+    return [segment.kind for segment in graph.segments]
+
+
+def test_a_whole_program() -> None:
+    """A relaxation that looks at its residual: the same bits as the plain loop, step by step."""
+
+    def sweep(u: Any) -> None:
+        u[1:-1] = 0.5 * (u[:-2] + u[2:])
+
+    def residual(u: Any) -> Any:
+        return np.abs(u[1:-1] - 0.5 * (u[:-2] + u[2:]))
+
+    def norm(r: Any) -> tuple[float, int]:
+        return float(r.max()), int(r.argmax())
+
+    def damp(u: Any, size: Any, place: Any) -> Any:
+        u *= 1 - size / 100
+        return place * 2
+
+    start = np.random.default_rng(0).random(50)
+    u, plain = xp.asarray(start, copy=True), start.copy()
+    with graphcap.capture("cpu", on_forbidden="split", preserve=[u]) as graph:
+        graph.step(sweep, u)
+        r = graph.step(residual, u)
+        size, place = graph.step(norm, r)
+        twice = graph.step(damp, u, size, place)
+    assert kinds(graph) == ["graph", "eager", "graph"]
+    assert graph.segments[0].steps[0].endswith("sweep")
+    assert np.array_equal(np.asarray(u), start)
+    for _ in range(5):
+        graph.replay()
+        sweep(plain)
+        wanted = norm(residual(plain))
+        damp(plain, *wanted)
+        assert np.asarray(u).tobytes() == plain.tobytes()
+        assert (float(size), int(place), int(twice)) == (*wanted, 2 * wanted[1])
+
+
+def test_plain_arrays_as_arguments() -> None:
+    """A step's arguments are arrays whose work is seen, over the caller's memory."""
+    x = np.arange(4.0)
+    seen: list[type] = []
+
+    def double(values: Any, more: Any) -> Any:
+        seen.append(type(values))
+        return values * 2 + more["list"][0]
+
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        y = graph.step(double, x, more={"list": [x]})
+    assert set(seen) == {xp.ndarray}
+    x[:] = 5
+    graph.replay()
+    assert (np.asarray(y) == 15).all()
+
+
+def test_plain_arrays_as_results() -> None:
+    """What an eager step makes with NumPy itself is an array to the steps after it."""
+    x = xp.arange(4.0)
+
+    def ranks(values: Any) -> Any:
+        return np.argsort(np.asarray(values)[::-1]).astype(float)
+
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        order = graph.step(ranks, x)
+        y = graph.step(lambda values: values * 10, order)
+    assert kinds(graph) == ["eager", "graph"]
+    for values in ([3.0, 1.0, 2.0, 0.0], [0.0, 9.0, 4.0, 5.0]):
+        x[:] = np.array(values)
+        graph.replay()
+        assert np.array_equal(np.asarray(y), 10 * ranks(np.array(values)))
+
+
+def test_views_stay_views() -> None:
+    """A step that gives a part of its argument gives that part, not a copy."""
+    x = xp.zeros(6)
+
+    def bump(part: Any) -> None:
+        part += 1
+
+    with graphcap.capture("cpu", on_forbidden="split", preserve=[x]) as graph:
+        tail = graph.step(lambda values: values[3:], x)
+        graph.step(bump, tail)
+    graph.replay()
+    graph.replay()
+    assert np.array_equal(np.asarray(x), [0, 0, 0, 2, 2, 2])
+    assert graph.topology().counts()[NodeKind.MEMCPY] == 0
+
+
+def test_arithmetic_with_numbers_of_steps_that_needs_values_is_eager() -> None:
+    """``if`` and ``math`` on an earlier step's number: that step is called anew each time, by itself."""
+    x = xp.arange(3.0)
+
+    def choose(values: Any, limit: Any) -> Any:
+        return values * 2 if limit > 2 else values * 3
+
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        top = graph.step(lambda values: float(values.max()), x)
+        y = graph.step(choose, x, top)
+    assert kinds(graph) == ["eager", "eager"]
+    for scale in (1, 5):
+        x[:] = scale * np.arange(3.0)
+        graph.replay()
+        assert np.array_equal(np.asarray(y), choose(np.asarray(x), 2.0 * scale))
+
+
+def test_a_step_that_hides_the_refusal() -> None:
+    """It catches the error of a call that broke the capture: the break is found all the same."""
+    x = xp.ones(3)
+
+    def hides(values: Any) -> Any:
+        try:
+            graphcap.synchronize("cpu")
+        except graphcap.CaptureError:
+            pass
+        return values + 1
+
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        y = graph.step(hides, graph.step(lambda values: values * 2, x))
+    assert kinds(graph) == ["graph", "eager"]
+    x[:] = 4
+    graph.replay()
+    assert (np.asarray(y) == 9).all()
+
+
+def test_a_frameworks_own_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that the framework's hook explains as a forbidden call splits; another one passes (cupy#6290)."""
+
+    class Hook:
+        def stream_entered(self, stream: Any) -> None:
+            return None
+
+        def current_stream(self, backend: Any, device: int) -> None:
+            return None
+
+        def capture_begun(self, stream: Any, pool: Any, retain: Any) -> None:
+            return None
+
+        def explain(self, error: BaseException) -> BaseException | None:
+            if isinstance(error, NotImplementedError):
+                return graphcap.CaptureForbiddenError("matmul", "the library refuses cuBLAS in a capture", "Step out.")
+            return None
+
+    entry = base._HookEntry("sys", "tests:hook", hook=Hook())
+    monkeypatch.setitem(base._hooks, "CPU", [*base._hooks.get("CPU", []), entry])
+
+    def multiply(values: Any) -> Any:
+        if graphcap.current_stream("cpu").is_capturing:
+            raise NotImplementedError("cublas")
+        return values @ values
+
+    x = xp.asarray(np.arange(4.0).reshape(2, 2))
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        first = graph.step(lambda values: values + 1, x)
+        second = graph.step(multiply, first)
+        third = graph.step(lambda values: values - 1, second)
+    assert kinds(graph) == ["graph", "eager", "graph"]
+    assert "refuses cuBLAS" in str(graph.segments[1].reason)
+    graph.replay()
+    assert np.array_equal(
+        np.asarray(third), (np.arange(4.0).reshape(2, 2) + 1) @ (np.arange(4.0).reshape(2, 2) + 1) - 1
+    )
+
+
+def test_users_parameters_go_through() -> None:
+    """A parameter of the user's own is one of the whole, in graphs and in eager steps."""
+    dt = graphcap.parameter(0.5, name="dt")
+    x = xp.ones(3)
+
+    def eager(values: Any, step: Any) -> Any:
+        return np.asarray(values) * float(step)
+
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        y = graph.step(lambda values, step: values * step, x, dt)
+        z = graph.step(eager, y, dt)
+        w = graph.step(lambda values, step: values + step, z, dt * 2)
+    assert dict(graph.parameters) == {"dt": dt}
+    for value in (0.5, 3.0):
+        graph.replay(inputs={"dt": value})
+        assert (np.asarray(w) == value * value + 2 * value).all()
+
+
+def test_dump_and_inspection(tmp_path: Any) -> None:
+    """The segments as a graph: written, read, drawn, explained."""
+    x = xp.ones(3)
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        y = graph.step(lambda values: values * 2, x)
+        graph.step(lambda values: float(values[0]), y)
+        graph.step(lambda values: values * 3, y)
+    graph.debug_dump(tmp_path / "segments.dot")
+    found = dot.read(tmp_path / "segments.dot")
+    assert found == graph.topology()
+    assert [node.kind for node in found.topological_order()] == ["child_graph", "host", "child_graph"]
+    assert found.critical_path().length == 3
+    assert graph.segments[0].graph is not None
+    graph.segments[0].graph.debug_dump(tmp_path / "one.dot")
+    assert len(dot.read(tmp_path / "one.dot").nodes) == 2  # the product, and its way to its place
+
+
+def test_dropped_whole() -> None:
+    """No cycle keeps steps, arrays and graphs once the last reference is gone."""
+    x = xp.ones(3)
+
+    class Step:
+        def __call__(self, values: Any) -> Any:
+            return values * 2
+
+    step = Step()
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        graph.step(step, x)
+        graph.step(lambda values: float(values[0]), x)
+    notes = getattr(graph.segments[1].reason, "__notes__", [])
+    assert any("test_cpu.py:" in note and "float(values[0])" in note for note in notes)
+    alive = weakref.ref(step)
+    graph.replay()
+    del step
+    assert alive() is not None
+    gc.disable()
+    try:
+        del graph
+        assert alive() is None
+    finally:
+        gc.enable()
+
+
+def test_warm_up_and_options() -> None:
+    """A warm-up runs before the body; the stream and the pool are the caller's; a strict capture splits too."""
+    calls: list[str] = []
+    x = xp.ones(3)
+    pool = graphcap.MemPool("cpu")
+    stream: Any = graphcap.Stream("cpu")
+    with graphcap.capture(
+        "cpu", on_forbidden="split", warmup=lambda: calls.append("warm"), warmup_count=2, pool=pool, stream=stream
+    ) as graph:
+        calls.append("body")
+        graph.step(lambda values: values * 2, x)
+        assert graphcap.current_stream("cpu") is stream
+    assert calls == ["warm", "warm", "body"]
+    assert graph.pool() == pool.id
+    with graphcap.capture("cpu", on_forbidden="split", strict=True) as graph:
+        graph.step(lambda values: values * 2, x)
+        graph.step(lambda values: float(values[0]), x)
+    assert kinds(graph) == ["graph", "eager"]
+    with pytest.raises(ValueError, match="keep_inputs"):
+        graphcap.capture("cpu", on_forbidden="split", keep_inputs=False)
