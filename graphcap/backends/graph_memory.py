@@ -9,14 +9,15 @@ from __future__ import annotations
 import sys
 import warnings
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graphcap.backends import lifetimes
 from graphcap.backends.extents import extent, flattened, may_move
 from graphcap.backends.lifetimes import Adopted, Candidates, KeptObject, Lifetimes, Owner, PointerUse, Retained, Watched
 from graphcap.errors import ReusedMemoryWarning, UnownedPointerError, UnownedPointerWarning
-from graphcap.memory.claims import HandOuts, Watch
+from graphcap.memory.claims import HandOut, HandOuts, Watch
 from graphcap.memory.history import place
 
 if TYPE_CHECKING:
@@ -129,6 +130,19 @@ class GraphMemory:
         """
         return None if uses is None else lambda: uses
 
+    def _first_write(self, position: int, low: int, high: int) -> int | None:
+        """The first node from `position` on that may write some of the memory from `low` to `high`.
+
+        Called at the capture's end, after :meth:`_pool_uses`.
+        """
+        if self._traces is None or self._traces.uses is None:
+            return None
+        uses = list(self._traces.uses())
+        for use in islice(uses, bisect_left(uses, position, key=lambda use: use.position), None):
+            if use.writes and use.address < high and low < use.address + use.nbytes:
+                return use.position
+        return None
+
     # -- owners --------------------------------------------------------------------------------------------------
 
     def retain(self, owner: object) -> None:
@@ -189,7 +203,7 @@ class GraphMemory:
                 found.only_watched(movable=self.lifetimes == "strict")
             if found.owned:
                 self._checks = found
-        rows = [] if given is None else given.rows
+        rows = [] if given is None else given.take()
         left = self._left_arrays(rows)
         located = self._with_extents(uses, rows) if wanted else None
         self._traces = PoolTraces(
@@ -223,9 +237,9 @@ class GraphMemory:
             if found is not None:
                 yield (*found, Adopted(value, self._extent))
 
-    def _left_arrays(self, rows: Sequence[Any]) -> tuple[LeftArray, ...]:
+    def _left_arrays(self, rows: Sequence[HandOut]) -> tuple[LeftArray, ...]:
         """The arrays of the capture that live; each is watched from now on."""
-        last: dict[int, Any] = {row.low: row for row in rows if row.block.ptr == row.low}
+        last: dict[int, HandOut] = {row.low: row for row in rows if row.block.ptr == row.low}
         left: list[LeftArray] = []
         for allocator in self._allocators() if last else ():
             for block, watch in allocator.watch(row.block for row in last.values()):
@@ -235,7 +249,7 @@ class GraphMemory:
                     left.append(LeftArray(block.ptr, block.ptr + block.requested, made_at, watch))
         return tuple(left)
 
-    def _with_extents(self, uses: list[PointerUse], rows: Sequence[Any]) -> list[PointerUse]:
+    def _with_extents(self, uses: list[PointerUse], rows: Sequence[HandOut]) -> list[PointerUse]:
         """The uses in memory that the capture was given or that lies in its pools, with what each may touch."""
         if not uses:
             return []
@@ -244,50 +258,40 @@ class GraphMemory:
         elsewhere: dict[int, Any] = {}
         for allocator in self._allocators():
             elsewhere.update(allocator.find({use.address for use in uses}))
-        order = sorted(range(len(rows)), key=lambda i: (rows[i].low, i))
-        lows = [rows[i].low for i in order]
+        given = _InTime(rows, positions)
         for use in uses:
             where = elsewhere.get(use.address)
             if where is None or where.pool_id not in own:
                 continue
-            if use.nbytes:
-                found.append(use)
-                continue
-            # A kernel may use the whole array that its pointer points into: the one that lay there when it was launched.
-            high = where.high
-            earliest = bisect_left(lows, use.address - _LARGEST_LOOK_BACK)
-            fits = [
-                i
-                for i in order[earliest : bisect_right(lows, use.address)]
-                if rows[i].high > use.address and positions[i] <= use.position
-            ]
-            if fits:
-                high = rows[max(fits)].high
-            found.append(use._replace(nbytes=high - use.address))
+            if not use.nbytes:
+                # A kernel may use the whole array that its pointer points into: the one that lay there when it was launched.
+                high = given.end_of_array(use.address, use.position) or where.high
+                use = use._replace(nbytes=high - use.address)
+            found.append(use)
         return found
 
-    def _reused(self, rows: Sequence[Any], left: Sequence[LeftArray]) -> list[Warning]:
+    def _reused(self, rows: Sequence[HandOut], left: Sequence[LeftArray]) -> list[Warning]:
         """The arrays that live in memory which an earlier node of the same graph writes, and which no later node writes.
 
         Whatever the user puts there, a replay overwrites it (aiter#5393).
         """
         last = {row.low: index for index, row in enumerate(rows)}
-        again = []
-        seen = _Seen()
-        reused: set[int] = set()
-        for index, row in enumerate(rows):
-            if seen.meets(row.low, row.high) and last[row.low] == index:
-                reused.add(row.low)
-            seen.add(row.low, row.high)
-        candidates = [array for array in left if array.low in reused]
+        before = _handed_out_before(rows, left, last)
+        candidates = [array for array in left if array.low in before]
         if not candidates or self._traces is None or self._traces.uses is None:
             return []
         positions = self._positions([row.mark for row in rows])
-        uses = [use for use in self._traces.uses() if use.writes]
+        again = []
         for array in candidates:
             made = positions[last[array.low]]
-            touching = [use for use in uses if use.address < array.high and array.low < use.address + use.nbytes]
-            if touching and all(use.position < made for use in touching):
+            if self._first_write(made, array.low, array.high) is not None:
+                continue
+            touching = [
+                use
+                for use in self._traces.uses()
+                if use.writes and use.address < array.high and array.low < use.address + use.nbytes
+            ]
+            if touching:
                 again.append((array, min(touching, key=lambda use: use.reads)))  # rather one that is known to write
         if not again:
             return []
@@ -318,7 +322,31 @@ class GraphMemory:
         self._checks = self._given = self._traces = None
 
 
-_LARGEST_LOOK_BACK: Final = 1 << 62
+_FEW: Final = 1_000_000
+
+
+class _InTime:
+    """Which array lay where when: the arrays that a capture was given, by their first byte."""
+
+    def __init__(self, rows: Sequence[HandOut], positions: Sequence[int]) -> None:
+        by_low: dict[int, list[tuple[int, int]]] = {}
+        for row, position in zip(rows, positions, strict=True):
+            by_low.setdefault(row.low, []).append((position, row.high))
+        self._lows = sorted(by_low)
+        self._arrays = [sorted(by_low[low], key=lambda array: array[0]) for low in self._lows]
+        self._furthest = list(accumulate((max(high for _, high in arrays) for arrays in self._arrays), max))
+
+    def end_of_array(self, address: int, position: int) -> int:
+        """The end of the array that `address` lay in when the node at `position` was made; 0 if there was none."""
+        index = bisect_right(self._lows, address) - 1
+        latest, end = -1, 0
+        while index >= 0 and self._furthest[index] > address:
+            arrays = self._arrays[index]
+            at = bisect_right(arrays, position, key=lambda array: array[0]) - 1
+            if at >= 0 and arrays[at][1] > address and arrays[at][0] > latest:
+                latest, end = arrays[at]
+            index -= 1
+        return end
 
 
 class _Seen:
@@ -344,6 +372,23 @@ class _Seen:
             low = min(low, self._rows[start][0])
             high = max(high, *(row[1] for row in self._rows[start:end]))
         self._rows[start:end] = [(low, high)]
+
+
+def _handed_out_before(rows: Sequence[HandOut], left: Sequence[LeftArray], last: Mapping[int, int]) -> set[int]:
+    """The arrays (by address) in whose memory the capture was given another one before."""
+    if len(rows) * len(left) <= _FEW:
+        return {
+            array.low
+            for array in left
+            if any(row.low < array.high and array.low < row.high for row in rows[: last[array.low]])
+        }
+    found: set[int] = set()
+    seen = _Seen()
+    for index, row in enumerate(rows):
+        if last[row.low] == index and seen.meets(row.low, row.high):
+            found.add(row.low)
+        seen.add(row.low, row.high)
+    return found
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -128,15 +128,20 @@ class HandOuts:
         Called at each, to tell later which of the capture's nodes came before it.
     """
 
-    __slots__ = ("mark", "rows")
+    __slots__ = ("_rows", "mark")
 
     def __init__(self, mark: Callable[[], object]) -> None:
         self.mark = mark
-        self.rows: list[HandOut] = []
+        self._rows: list[tuple[int, int, Block, object]] = []
 
     def note(self, block: Block) -> None:
         """A block was handed out to the capture."""
-        self.rows.append(HandOut(block.ptr, block.ptr + block.size, block, self.mark()))
+        self._rows.append((block.ptr, block.ptr + block.size, block, self.mark()))  # plain: on the path of allocations
+
+    def take(self) -> list[HandOut]:
+        """All of them, which are forgotten here."""
+        rows, self._rows = self._rows, []
+        return [HandOut._make(row) for row in rows]
 
 
 def find_places(

@@ -14,7 +14,7 @@ from graphcap.backends.cpu.captures import Capture, forbid, lock, open_captures
 from graphcap.backends.cpu.describe import describe
 from graphcap.backends.cpu.native import walker
 from graphcap.backends.cpu.native.executable import NativeExecutable, thread_count
-from graphcap.backends.cpu.pointers import pointer_uses, pool_uses
+from graphcap.backends.cpu.pointers import first_write, pointer_uses, pool_uses
 from graphcap.backends.cpu.replay import PythonExecutable
 from graphcap.backends.cpu.stream import CPUStream
 from graphcap.backends.graph_impl import GraphImpl
@@ -69,6 +69,10 @@ class CPUGraphImpl(GraphImpl):
 
     def _positions(self, marks: Sequence[object]) -> list[int]:
         return [mark if isinstance(mark, int) else 0 for mark in marks]
+
+    def _first_write(self, position: int, low: int, high: int) -> int | None:
+        assert self._template is not None, "only called while a template is live"
+        return first_write(self._template.nodes, position, low, high)
 
     def _with_extents(self, uses: list[PointerUse], rows: Sequence[object]) -> list[PointerUse]:
         return []  # asked for later, and exact

@@ -21,7 +21,7 @@ from graphcap.backends.cpu.work import Work
 from graphcap.backends.extents import extent
 from graphcap.backends.lifetimes import Fault, Owner, PointerUse
 
-__all__ = ["RootOwner", "pointer_uses", "pool_uses", "root_of"]
+__all__ = ["RootOwner", "first_write", "pointer_uses", "pool_uses", "root_of"]
 
 
 class RootOwner(Owner):
@@ -65,23 +65,44 @@ def pointer_uses(nodes: Sequence[Work], *, everything: bool) -> Iterator[Pointer
 
     Memory of the capture's pool has no owner here: it is found by its address.
     """
-    seen: set[int] = set()
-    raw: dict[int, bool] = {}
+    kept: set[int] = set()
     for index, work in enumerate(nodes):
-        for place, views, writes in (("read", work.reads, False), ("write", work.writes, True)):
+        for views, writes in ((work.reads, False), (work.writes, True)):
             for number, view in enumerate(views):
-                key = id(view if view.base is None else view.base)
-                if key in seen and not everything and not raw.get(key):
+                if not everything and _is_plainly_kept(view, kept):
                     continue
-                seen.add(key)
                 root = root_of(view)
-                raw[key] = _is_raw(root)
-                if raw[key] or everything:
-                    low, high = byte_bounds(view)
-                    owner = None if raw[key] or isinstance(root, PoolMemory) else RootOwner(root)
-                    node = f"node {index} ({work.kind} {work.name!r})"
-                    at = f"{place} {number}"
-                    yield PointerUse(node, at, low, high - low, not writes, writes, True, index, owner)
+                if _is_raw(root):
+                    owner = None
+                elif everything:
+                    owner = None if isinstance(root, PoolMemory) else RootOwner(root)
+                else:
+                    kept.add(id(view.base))
+                    continue
+                low, high = byte_bounds(view)
+                node, at = f"node {index} ({work.kind} {work.name!r})", f"{'write' if writes else 'read'} {number}"
+                yield PointerUse(node, at, low, high - low, not writes, writes, True, index, owner)
+
+
+def _is_plainly_kept(view: Any, kept: set[int]) -> bool:
+    """The usual cases, quickly: an array of its own, one of the capture's memory, or one of a base that was looked at."""
+    base = view.base
+    if base is None or id(base) in kept:
+        return True
+    if type(base) is np.ndarray:
+        inner = base.base
+        return inner is None or type(inner) is PoolMemory
+    return False
+
+
+def first_write(nodes: Sequence[Work], position: int, low: int, high: int) -> int | None:
+    """The first node from `position` on that writes some of the memory from `low` to `high`."""
+    for index in range(position, len(nodes)):
+        for view in nodes[index].writes:
+            start, end = byte_bounds(view)
+            if start < high and low < end:
+                return index
+    return None
 
 
 def pool_uses(nodes: Sequence[Work], touched: Sequence[tuple[int, int]] | None) -> Iterator[PointerUse]:
