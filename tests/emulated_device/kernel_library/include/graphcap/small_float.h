@@ -8,10 +8,6 @@
 
 #include "../graphcap_cuda.h"
 
-#ifdef __F16C__
-#include <immintrin.h>
-#endif
-
 namespace graphcap_detail {
 
 /* The formats differ in how many of the 15 bits are the fraction's. */
@@ -44,7 +40,10 @@ template <int fraction> struct small_format {
     }
     static unsigned short from_float(float x) {
 #ifdef __F16C__
-        if (fraction == 10) return x == x ? _cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT) : nan;
+        if (fraction == 10) { /* the instruction takes four at a time; 0: to nearest */
+            typedef float four_floats __attribute__((vector_size(16)));
+            return x == x ? (unsigned short)__builtin_ia32_vcvtps2ph(four_floats{x}, 0)[0] : nan;
+        }
 #endif
         if (fraction == 7) {
             const unsigned word = bits_as<unsigned>(x);
@@ -65,10 +64,11 @@ template <int fraction> struct small_format {
     static float to_float(unsigned short word) {
         if (fraction == 7) return bits_as<float>((unsigned)word << 16);
 #ifdef __F16C__
-        return (word & 0x7fffu) > infinity ? bits_as<float>(0x7fffffffu) : _cvtsh_ss(word);
+        typedef short eight_words __attribute__((vector_size(16)));
+        return __builtin_ia32_vcvtph2ps(eight_words{(short)word})[0];
 #else
         const unsigned sign = (word & 0x8000u) << 16, exponent = (word & 0x7fffu) >> fraction, digits = word & ((1u << fraction) - 1);
-        if (exponent == (0x7fffu >> fraction)) return bits_as<float>(digits ? 0x7fffffffu : sign | 0x7f800000u);
+        if (exponent == (0x7fffu >> fraction)) return bits_as<float>(sign | (digits ? 0x7fc00000u : 0x7f800000u) | digits << (23 - fraction));
         const float size = exponent ? bits_as<float>((exponent + 127 - bias) << 23 | digits << (23 - fraction))
                                     : (float)digits * bits_as<float>((unsigned)(127 + least - fraction) << 23);
         return sign ? -size : size;
