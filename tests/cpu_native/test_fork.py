@@ -35,6 +35,7 @@ def _child_succeeds(body: Any) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")  # JAX, where another test imported it
 @pytest.mark.parametrize("kind", KINDS)
 def test_fork_while_another_thread_replays(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread is not there in the child, so the child must not wait for its replay to end."""
@@ -64,6 +65,7 @@ def test_fork_while_another_thread_replays(kind: str, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning")  # JAX, where another test imported it
 @pytest.mark.parametrize("kind", KINDS)
 def test_fork_inside_a_replay(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The child goes on with its own replay, which still may not begin another one of the same graph."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 
@@ -50,6 +51,10 @@ def test_the_cpu_has_no_hooks_to_look_through() -> None:
     assert base.framework_hooks("CPU") == ()
 
 
+needs_numba = pytest.mark.skipif(importlib.util.find_spec("numba_cuda") is None, reason="numba-cuda is not installed")
+
+
+@needs_numba
 def test_replays_stay_thin_with_numba_and_cuda_core_imported() -> None:
     """The armed replay makes no look-up at all; CuPy, which has current streams, takes it away."""
     printed = child(
@@ -92,3 +97,21 @@ def test_a_hook_that_cannot_be_loaded_is_told_once_and_breaks_nothing() -> None:
     )
     assert printed.startswith("1 GraphcapWarning json takes no part")
     assert "no_such_module" in printed
+
+
+@needs_numba
+def test_numbas_simulator_takes_no_part() -> None:
+    printed = child(
+        """
+        from numba import cuda
+        s = graphcap.Stream("cuda")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                with s:
+                    pass
+        print(len(caught), caught[0].message)
+        """,
+        NUMBA_ENABLE_CUDASIM="1",
+    )
+    assert printed.startswith("1 numba.cuda takes no part")

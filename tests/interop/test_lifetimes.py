@@ -50,6 +50,7 @@ def test_numba() -> None:
 
 
 def test_numba_with_its_own_memory() -> None:
+    pytest.importorskip("numba.cuda", reason="numba-cuda is not installed")
     printed = kit.child(
         """
         from numba import cuda
