@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests import skips
 from tests.emulated_device import loader
+from tests.emulated_device.cupy_tree import pins
 
 settings.register_profile("graphcap", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("graphcap")
@@ -44,8 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_driver] = f"NOT BUILT: {error}"
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    return f"CUDA driver: {config.stash[_driver]}"
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    lines = [f"CUDA driver: {config.stash[_driver]}"]
+    if config.stash[_driver] == "emulated":
+        lines.append(f"CuPy, where a test asks for it: {pins.LABEL}")
+    return lines
 
 
 class _SkipGuard:
