@@ -57,6 +57,10 @@ class CuPyHook:
             return None
         return backend.wrap_stream(current, device)
 
+    def current_object(self, device: int) -> object:
+        """What tells for replays that CuPy's current stream is still the same; see ``backends.cuda.replaying``."""
+        return cupy.cuda.get_current_stream(device)
+
     def capture_begun(
         self, stream: Stream, pool: tuple[int, int], retain: Callable[[object], object]
     ) -> Callable[[], None] | None:
@@ -224,3 +228,4 @@ def _undo(steps: list[Callable[[], None]]) -> None:
 
 
 hook: Final = CuPyHook()
+hook.current_object = cupy.cuda.get_current_stream  # type: ignore[method-assign]  # the same call without a frame around it

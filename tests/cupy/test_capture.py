@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import graphcap
-from tests.emulated_device import loader
+from tests.emulated_device import control, loader
 
 
 @pytest.fixture
@@ -326,3 +326,67 @@ def test_raw_memory_that_nobody_owns_is_told(cupy: Any) -> None:
             kernel((1,), (4,), (np.uint64(address),))
     finally:
         cupy.cuda.runtime.free(address)
+
+
+@pytest.mark.usefixtures("emulated")  # whose log of calls says where each launch went
+def test_replays_follow_cupys_current_stream(cupy: Any) -> None:
+    """Also when the graph has settled on a stream: by CuPy's `with`, by `use()`, on other threads, and back."""
+    x = cupy.zeros(1)
+    with graphcap.capture("cuda") as graph:
+        x += 1
+    first, second = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+    own = graphcap.Stream("cuda")
+    expected = []
+    begin = len(control.calls())
+
+    def replay(handle: int) -> None:
+        for _ in range(3):
+            graph.replay()
+            expected.append(handle)
+
+    def on_another_thread() -> None:
+        replay(0)
+        with second:
+            replay(second.ptr)
+
+    replay(0)
+    with first:
+        replay(first.ptr)
+        with own:
+            replay(own.handle)
+            with second:
+                replay(second.ptr)
+            replay(own.handle)
+        thread = threading.Thread(target=on_another_thread)
+        thread.start()
+        thread.join()
+        replay(first.ptr)
+    replay(0)
+    second.use()
+    replay(second.ptr)
+    cupy.cuda.Stream.null.use()
+    replay(0)
+    launches = [c.stream for c in control.calls()[begin:] if c.name == "cuGraphLaunch" and not c.result]
+    assert launches == expected
+    graphcap.synchronize("cuda")
+    assert float(x[0]) == len(expected)
+
+
+def test_a_settled_replay_costs_one_look_at_cupy(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphcap.backends import base
+
+    x = cupy.zeros(1)
+    with graphcap.capture("cuda") as graph:
+        x += 1
+    with cupy.cuda.Stream(non_blocking=True):
+        for _ in range(200):
+            graph.replay()
+        monkeypatch.setattr(base, "framework_hooks", lambda name: pytest.fail("the long way"))
+        for _ in range(10):
+            graph.replay()
+        monkeypatch.undo()
+    replay: Any = graph.replay
+    with pytest.raises(TypeError, match="nothing else"):
+        replay(None, 3)
+    graphcap.synchronize("cuda")
+    assert float(x[0]) == 210
