@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphcap._graph import Graph
-from graphcap.backends.graph_memory import LeftArray, PoolTraces, overlaps
+from graphcap.backends.pool_traces import LeftArray, PoolTraces, overlaps
 from graphcap.errors import GraphStateError, UnsupportedError
 
 if TYPE_CHECKING:

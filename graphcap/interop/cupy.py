@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from graphcap.backends.base import Backend
 from graphcap.backends.buffer import Buffer
 from graphcap.backends.extents import Declared
-from graphcap.backends.lifetimes import Candidates
+from graphcap.backends.owners import Candidates
 from graphcap.backends.streams import Stream
 from graphcap.errors import CaptureForbiddenError, GraphcapError
 

@@ -19,7 +19,8 @@ from graphcap.backends.cpu.memory_view import PoolMemory
 from graphcap.backends.cpu.native.hazards import pool_memory
 from graphcap.backends.cpu.work import Work
 from graphcap.backends.extents import extent
-from graphcap.backends.lifetimes import Fault, Owner, PointerUse
+from graphcap.backends.lifetimes import PointerUse
+from graphcap.backends.owners import Fault, Owner
 
 __all__ = ["RootOwner", "first_write", "pointer_uses", "pool_uses", "root_of"]
 

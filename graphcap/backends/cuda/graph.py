@@ -24,7 +24,8 @@ from graphcap.backends.cuda.scalars import NodeBinding
 from graphcap.backends.cuda.stream import CUDAStream
 from graphcap.backends.cuda.watching import LineWatch
 from graphcap.backends.graph_impl import GraphImpl
-from graphcap.backends.lifetimes import Owner, PointerUse
+from graphcap.backends.lifetimes import PointerUse
+from graphcap.backends.owners import Owner
 from graphcap.backends.parameter_uses import Use
 from graphcap.backends.streams import Stream
 from graphcap.errors import (

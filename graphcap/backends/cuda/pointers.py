@@ -17,7 +17,8 @@ from graphcap.backends.cuda import _graph_calls as graph_calls
 from graphcap.backends.cuda import host_calls
 from graphcap.backends.cuda._graph_calls import Kind, MemoryType
 from graphcap.backends.cuda.captures import Conditional
-from graphcap.backends.lifetimes import DriverMemory, Fault, Owner, PointerUse
+from graphcap.backends.lifetimes import PointerUse
+from graphcap.backends.owners import DriverMemory, Fault, Owner
 from graphcap.dot.names import demangle
 
 __all__ = ["HostCallUse", "known_outside", "pointer_uses"]

@@ -14,7 +14,8 @@ from graphcap._capture_state import Move
 from graphcap._files import write_whole
 from graphcap.backends.base import Backend
 from graphcap.backends.graph_impl import GraphImpl
-from graphcap.backends.lifetimes import Owner, PointerUse
+from graphcap.backends.lifetimes import PointerUse
+from graphcap.backends.owners import Owner
 from graphcap.backends.parameter_uses import Use
 from graphcap.backends.streams import Stream, current_stream
 from graphcap.backends.xpu import captures

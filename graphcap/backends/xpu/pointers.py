@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from graphcap.backends.lifetimes import KeptObject, Owner, PointerUse, Retained
+from graphcap.backends.lifetimes import PointerUse
+from graphcap.backends.owners import KeptObject, Owner, Retained
 from graphcap.backends.xpu import _dpctl
 from graphcap.backends.xpu.describe import describe
 from graphcap.backends.xpu.recording import Recording
