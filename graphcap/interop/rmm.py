@@ -104,8 +104,6 @@ def memory_resource(pool: MemPool | None = None, *, device: str | None = None) -
 
         def __init__(self) -> None:
             super().__init__(callbacks.allocate, callbacks.deallocate)
-            # RMM's C++ side holds plain pointers to the two: the object keeps them.
-            self.functions = (callbacks.allocate, callbacks.deallocate)
             self.callbacks = callbacks
 
     return GraphcapMemoryResource()
