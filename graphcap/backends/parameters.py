@@ -63,7 +63,8 @@ class Scalar:
                 "the current stream is capturing: the graph would keep the number of this moment, whatever the parameter's "
                 "value is at a replay",
                 "Use the parameter itself as an operand or as a kernel's argument; arithmetic on it is worked out again at "
-                "each replay. What must be decided in Python is decided before the capture.",
+                "each replay. What must be decided in Python is decided before the capture; for arrays of other libraries, keep the "
+                "number in an array of one item, and give it new contents: bind(), replay(inputs=...).",
             )
         return self.now()
 
@@ -110,6 +111,8 @@ class Scalar:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Of numbers alone: an expression. With plain arrays: the value now. Other arrays decide by themselves."""
         for value in (*inputs, *kwargs.get("out", ())):
+            if _is_device_array(value):
+                continue
             if not isinstance(value, (Scalar, np.generic, np.ndarray, *_WEAK)) and hasattr(value, "__array_ufunc__"):
                 return NotImplemented
         numbers = all(isinstance(value, (Scalar, np.generic, *_WEAK)) for value in inputs)
@@ -122,8 +125,7 @@ class Scalar:
         operands = (other, self) if swapped else (self, other)
         if isinstance(other, (Scalar, np.generic, *_WEAK)):
             return Expression(function, operands, f"({_text(operands[0])} {symbol} {_text(operands[1])})")
-        if hasattr(other, "__cuda_array_interface__") and not hasattr(other, "graphcap_data"):
-            # CuPy and its like put numbers into their kernels' arguments by themselves.
+        if _is_device_array(other):
             number = self._read(f"arithmetic with {type(other).__module__}.{type(other).__name__}")
             return function(other, number) if swapped else function(number, other)
         return NotImplemented
@@ -422,6 +424,11 @@ def refuse_in_host_call(args: tuple[Any, ...]) -> None:
                 f"host_call(): argument {position} is the parameter {value}. Let the function itself read its `.value` when "
                 "it runs, or give the number to a kernel."
             )
+
+
+def _is_device_array(value: Any) -> bool:
+    """An array of CuPy or its like, which put numbers into their kernels' arguments by themselves: it needs the number."""
+    return hasattr(type(value), "__cuda_array_interface__") or hasattr(type(value), "__sycl_usm_array_interface__")
 
 
 def fitted(value: Any, dtype: np.dtype[Any], where: str) -> np.ndarray[Any, Any]:

@@ -69,12 +69,17 @@ def replay_function(graph: CUDAGraphImpl, general: Callable[..., None]) -> Calla
         decided = top is None or (top.backend is graph._backend and top.device_index == graph.device_index)
         if not decided or graph._checks is not None or not _watcher.settled():
             return  # streams further down would have to be looked at, or owners, or a framework that is just coming
+        launchable = graph._launchable
+        if launchable is None:
+            return  # another thread has set a parameter since
         current = graph._backend.launch_stream(graph.device_index)
-        launch: Callable[[], int] = partial(graph._launch_function, graph._launchable, current.pointer)
+        launch: Callable[[], int] = partial(graph._launch_function, launchable, current.pointer)
         if _watcher.witness is not None:
             launch = _if_same(_watcher.witness, graph.device_index, launch)
         function.__defaults__ = (local.top, launch)
         _armed.add(function)
+        if graph._launchable is not launchable:  # or has set one just now, and found nothing armed
+            disarm(function)
 
     assert isinstance(replay, FunctionType), "a def makes a function"
     graph._replay_function = weakref.ref(replay)
