@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import pathlib
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.emulated_device import control
+from tests.emulated_device import control, cupy_tree
 
 if TYPE_CHECKING:  # pytest reads this file before the driver is loaded, and the harness imports the bindings
     from tests.emulated_device.harness import Board
+
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The worker that imports CuPy runs all tests that use it."""
+    for item in items:
+        if HERE in item.path.parents and item.path.name.startswith("test_cupy"):
+            item.add_marker(pytest.mark.xdist_group("cupy"))
 
 
 @pytest.fixture(autouse=True)
@@ -28,4 +40,21 @@ def board() -> Iterator[Board]:
 
     with harness.board() as made:
         yield made
+    control.seed(0)
+
+
+@pytest.fixture(scope="session")
+def cp() -> Any:
+    """CuPy, from the tree."""
+    try:
+        cupy_tree.load()
+    except cupy_tree.Unavailable as error:
+        pytest.skip(f"no CuPy for the tests: {error}")
+    return sys.modules["cupy"]
+
+
+@pytest.fixture
+def seeds() -> Iterator[range]:
+    """Seeds of the order of work; the first seed is put back."""
+    yield range(6)
     control.seed(0)

@@ -14,6 +14,7 @@ from tests.emulated_device import loader, standins
 from tests.emulated_device.cupy_tree import archives, pins
 from tests.emulated_device.cupy_tree import build as building
 from tests.emulated_device.kernel_library import build as kernel_library
+from tests.emulated_device.standins import lockstep
 
 KERNEL_CACHE: Final = archives.CACHE / "kernels"
 """Where CuPy keeps compiled kernels between processes; its keys name the compiler library, which names its own parts."""
@@ -67,6 +68,7 @@ def load() -> str:
     sys.path.insert(0, str(tree.site))
     _own_headers(tree)
     importlib.import_module("cupy")
+    lockstep.mend(importlib.import_module("cupy._core._routines_sorting"))
     _tree = tree
     _mode = "emulated"
     return _mode

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <dlfcn.h>
 
 #include <map>
 #include <mutex>
@@ -14,6 +15,21 @@ extern "C" const char graphcap_standin_kernels[];
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace standins {
+
+// The libraries that these stand in for are clients of the CUDA runtime: a thread without a context gets that of its device. The
+// runtime knows which device that is; without one it is the first.
+inline bool has_context() {
+    CUcontext context = nullptr;
+    if (cuInit(0)) return false;
+    if (cuCtxGetCurrent(&context) == CUDA_SUCCESS && context) return true;
+    if (void* runtime = dlsym(RTLD_DEFAULT, "cudaFree"))
+        return reinterpret_cast<int (*)(void*)>(runtime)(nullptr) == 0;  // makes the context, and frees nothing
+    static const CUcontext first = [] {
+        CUcontext made = nullptr;
+        return cuDevicePrimaryCtxRetain(&made, 0) ? nullptr : made;
+    }();
+    return first && cuCtxSetCurrent(first) == CUDA_SUCCESS;
+}
 
 // The driver keeps one copy of the image for the process; a kernel handle serves every context.
 inline CUresult find_kernel(const char* name, CUkernel* out) {
@@ -39,16 +55,12 @@ inline CUresult find_kernel(const char* name, CUkernel* out) {
 template <class Call> CUresult launch(const char* name, int64_t blocks, CUstream stream, Call call) {
     if (blocks <= 0) return CUDA_SUCCESS;
     if (blocks > 0x7fffffff) return CUDA_ERROR_INVALID_VALUE;
+    if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
     CUkernel kernel;
     if (const CUresult error = find_kernel(name, &kernel)) return error;
     void* parameters[] = {&call};
     return cuLaunchKernel(reinterpret_cast<CUfunction>(kernel), static_cast<unsigned>(blocks), 1, 1, 1, 1, 1, 0, stream,
                           parameters, nullptr);
-}
-
-inline bool has_context() {
-    CUcontext context = nullptr;
-    return cuCtxGetCurrent(&context) == CUDA_SUCCESS && context;
 }
 
 }  // namespace standins

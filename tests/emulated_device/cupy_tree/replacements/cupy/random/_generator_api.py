@@ -68,12 +68,17 @@ for _name in [
 
 
 class FeistelBijection:
-    """Refuses to be made: RandomState.choice without replacement comes here."""
+    """Draws without replacement for ``RandomState.choice``: by NumPy on the host from the same keys, not CuPy's own sequence."""
 
     num_rounds = 24
 
-    def __init__(self, num_elements: int, keys_array: object) -> None:
-        _refuse("choice(n, replace=False)")
+    def __init__(self, num_elements: int, keys_array: typing.Any) -> None:
+        self._elements = num_elements
+        self._keys = keys_array
 
-    def __call__(self, size: int) -> typing.NoReturn:
-        _refuse("choice(n, replace=False)")
+    def __call__(self, size: int) -> typing.Any:
+        import cupy
+        import numpy
+
+        order = numpy.random.default_rng(self._keys).permutation(self._elements)
+        return cupy.asarray(order[:size].astype(numpy.int64))
