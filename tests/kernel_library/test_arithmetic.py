@@ -122,7 +122,7 @@ def test_signed_overflow_wraps(board: Board) -> None:
     extern "C" __global__ void k(int *x, int by, long long *y) {
         x[1] = x[0] + by; x[2] = (x[0] + by > x[0]); x[3] = x[0] * 2; y[1] = y[0] + by;
         int steps = 0;
-        for (int i = x[0] - 3; i > 0; ++i) ++steps;
+        for (int i = x[0] - 3; i > 0 && steps < 100; ++i) ++steps;
         x[4] = steps;
     }
     """

@@ -102,9 +102,11 @@ def test_nvcc_is_a_script_that_refuses() -> None:
     import os
 
     assert os.environ["NVCC"] == str(build.NVCC)
-    done = subprocess.run([str(build.NVCC), "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run([str(build.NVCC), "--cubin", "kernel.cu"], capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "nvcc is not used" in done.stderr
+    version = subprocess.run([str(build.NVCC), "--version"], capture_output=True, text=True, check=True).stdout
+    assert "compiles nothing" in version
 
 
 def test_only_the_interface_is_exported() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 from cuda.bindings import driver as cu
@@ -39,6 +41,27 @@ def test_templates_of_the_same_name_in_two_modules_share_nothing(board: Board) -
     assert small.run("step<1>", np.zeros(1, np.int32))[0][0] == 1010
     assert other.run("step<1>", np.zeros(1, np.int32))[0][0] == 51010
     assert small.run("step<1>", np.zeros(1, np.int32))[0][0] == 2020
+
+
+@emulated_only
+def test_images_have_no_symbols_that_are_unique_in_the_process() -> None:
+    """A module with one could not be unloaded, and would share it were it not bound inside the module too."""
+    image = compiled(COUNTER % 0, expressions=("step<1>",)).image
+    assert not [name for name, binding in symbols(image) if binding == 10]  # STB_GNU_UNIQUE
+
+
+def symbols(image: bytes) -> list[tuple[str, int]]:
+    """Name and binding of the dynamic symbols of an ELF file."""
+    start, size, count = struct.unpack_from("<40xQ10xHH", image)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", image, start + size * i) for i in range(count)]
+    (table,) = [section for section in sections if section[1] == 11]  # SHT_DYNSYM
+    names = sections[table[6]][4]
+    out = []
+    for at in range(table[4], table[4] + table[5], 24):
+        name, info = struct.unpack_from("<IB", image, at)
+        out.append((image[names + name : image.index(b"\0", names + name)].decode(), info >> 4))
+    assert any(name == "graphcap_image" for name, _ in out)
+    return out
 
 
 SIZES = """

@@ -113,4 +113,5 @@ def test_variables_by_their_lowered_names(board: Board, module: Module) -> None:
 def test_what_names_nothing_is_a_compile_error(expression: str) -> None:
     out = attempt(SOURCE, expressions=(expression,))
     assert out.code == Result.NVRTC_ERROR_COMPILATION
-    assert "error" in out.log
+    assert "Error in parsing name expression" in out.log
+    assert expression in out.log

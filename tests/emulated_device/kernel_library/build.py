@@ -12,7 +12,7 @@ import pathlib
 import tempfile
 from typing import Any, NamedTuple
 
-from tests.emulated_device import loader
+from .. import loader
 
 __all__ = ["NVCC", "Counts", "build", "counts", "load", "rewrite"]
 

@@ -64,7 +64,7 @@ class Compilation {
 
     // Takes the compiler's output into the log. False: it failed.
     bool take(const Finished& done, bool columns = false) {
-        Diagnosed said = diagnose(done.output, {request_.name, request_.source, in("given/"), columns});
+        Diagnosed said = diagnose(done.output, {request_.name, request_.source, in("given/"), columns, &request_.expressions});
         const bool good = done.status == 0 && !(request_.options.warnings_are_errors && said.log.find("warning: ") != std::string::npos);
         if (!good && said.errors == 0) {
             said.errors = 1;
@@ -115,16 +115,21 @@ class Compilation {
         Rewritten made = rewrite(text, rules);
         for (const std::string& file : made.files)
             if (file.compare(0, scratch_.path().size(), scratch_.path()) != 0 && file[0] != '<') files.push_back(file);
+        if (!made.complaints.empty()) {
+            failed(made.complaints, static_cast<int>(std::count(made.complaints.begin(), made.complaints.end(), '\n')));
+            return false;
+        }
         // At the program's last line: an unclosed brace is noticed here.
         const auto lines = std::count(request_.source.begin(), request_.source.end(), '\n') + 1;
         std::string appended = "\n# " + std::to_string(lines) + " " + quoted(request_.name) +
-                               "\n ; graphcap_detail::lowered_name *graphcap_lowered_names;\n# 1 \"<name expressions>\"\n";
+                               "\n ; graphcap_detail::lowered_name *graphcap_lowered_names;\n";
         for (size_t i = 0; i < request_.expressions.size(); ++i) {
             const std::string plain(normalized_expression(request_.expressions[i]));
             if (std::count(made.plain_kernels.begin(), made.plain_kernels.end(), plain))
                 out_.lowered[request_.expressions[i]] = plain;
             else
-                appended += resolve_expression(i, request_.expressions[i]) + "\n";
+                appended += "# " + std::to_string(i + 1) + " \"" + expressions_file + "\"\n" +
+                            resolve_expression(i, request_.expressions[i]) + "\n";
         }
         write_file(in("rewritten.ii"), made.text + appended);
         count_event(Event::compiled);

@@ -99,7 +99,7 @@ constexpr Severity severities[] = {{": fatal error: ", "catastrophic error", tru
 
 Diagnosed diagnose(std::string_view output, const DiagnosticNames& names) {
     Diagnosed out;
-    std::set<std::string> unresolved, assembly;
+    std::set<std::string> told;  // once is enough
     for (size_t begin = 0; begin < output.size();) {
         const size_t stop = std::min(output.find('\n', begin), output.size());
         std::string line(output.substr(begin, stop - begin));
@@ -108,7 +108,7 @@ Diagnosed diagnose(std::string_view output, const DiagnosticNames& names) {
         std::string missing = between(line, "undefined reference to `", "'");
         if (missing.empty()) missing = between(line, "undefined reference to '", "'");
         if (!missing.empty()) {
-            if (unresolved.insert(missing).second) {
+            if (told.insert(missing).second) {
                 ++out.errors;
                 out.log += "ptxas fatal   : Unresolved extern function '" + missing + "'\n";
             }
@@ -117,7 +117,7 @@ Diagnosed diagnose(std::string_view output, const DiagnosticNames& names) {
         if (const size_t said = line.find(": Error: "); said != std::string::npos) {  // the assembler's
             const std::string what = line.substr(said + 9);
             const size_t place = what.find("): inline PTX");
-            if (assembly.insert(what).second) {
+            if (told.insert(what).second) {
                 ++out.errors;
                 out.log += place == std::string::npos ? "error: inline assembly: " + what + "\n"
                                                       : what.substr(0, place + 3) + "error: " + what.substr(place + 3) + "\n";
@@ -144,6 +144,15 @@ Diagnosed diagnose(std::string_view output, const DiagnosticNames& names) {
         long number = 0, column = 0;
         const bool placed = split_place(line.substr(0, at), file, number, column);
         if (found->error && line.compare(0, 9, "collect2:") == 0) continue;  // the linker's complaint was the line before
+        if (placed && names.expressions && file == expressions_file && number >= 1 &&
+            static_cast<size_t>(number) <= names.expressions->size()) {
+            if (found->error && told.insert((*names.expressions)[static_cast<size_t>(number) - 1]).second) {
+                ++out.errors;
+                out.log += "error: Error in parsing name expression \"" + (*names.expressions)[static_cast<size_t>(number) - 1] +
+                           "\": " + worded(message) + "\n";
+            }
+            continue;
+        }
         if (found->error) ++out.errors;
         out.log += placed ? file + "(" + std::to_string(number) + "): " : "";
         out.log += std::string(found->shown) + ": " + worded(message) + "\n";

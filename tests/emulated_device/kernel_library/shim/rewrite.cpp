@@ -39,6 +39,7 @@ class Rewriter {
         Rewritten out;
         out.text = apply();
         out.plain_kernels.assign(plain_.begin(), plain_.end());
+        out.complaints = complaints_;
         out.files.assign(files_.begin(), files_.end());
         return out;
     }
@@ -59,6 +60,11 @@ class Rewriter {
             statement_ = i_ + 1;
         } else if (token.kind == Token::identifier) {
             word(token);
+        } else if (token.is("<") && at(i_ + 1).is("<") && at(i_ + 2).is("<") && at(i_ + 2).end == token.begin + 3) {
+            const Place where = place_of(token);
+            complaints_ += where.file + "(" + std::to_string(where.line) +
+                           "): error: a kernel cannot launch kernels (<<<...>>>) on the emulated device\n";
+            i_ += 2;
         }
     }
 
@@ -486,6 +492,7 @@ class Rewriter {
     std::map<size_t, std::string> bodies_;
     size_t i_ = 0, statement_ = 0, attribute_end_ = 0;
     size_t entries_ = 0;
+    std::string complaints_;
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ struct Rewritten {
     std::string text;
     std::vector<std::string> plain_kernels;  // extern "C" kernels: their names are their own, not mangled
     std::vector<std::string> files;          // that the preprocessor read
+    std::string complaints;                  // errors in the log's form: what no compiler could be shown
 };
 
 // What extern "C" kernels are called in the image: a kernel may be called exp or index, which the C library has too.

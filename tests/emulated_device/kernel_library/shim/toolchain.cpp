@@ -99,8 +99,6 @@ std::vector<std::string> common_flags(const Options& options) {
         "-std=" + options.standard, "-O2", "-fPIC",
         // A static variable of a template would otherwise be one and the same in all modules of the process.
         "-fno-gnu-unique", "-fno-semantic-interposition",
-        // Two kernels of the same text stay two.
-        "-fno-ipa-icf",
         // What kernel text takes for granted and the C++ standard does not give.
         "-fno-strict-aliasing", "-fwrapv", "-fno-delete-null-pointer-checks", "-fno-threadsafe-statics",
         "-fno-math-errno", "-fno-trapping-math", "-fno-isolate-erroneous-paths-dereference",
