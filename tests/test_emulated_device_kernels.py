@@ -263,6 +263,52 @@ def test_divisions_that_have_no_result_do_not_stop_a_kernel(board: Board) -> Non
         assert row == expected, (p, q)
 
 
+# How the address of a zero gets into registers, and the operand that then names it.
+DIVISORS = [
+    ("xorl %ecx, %ecx", "%ecx", "%rcx"),
+    ("xorl %r9d, %r9d", "%r9d", "%r9"),
+    ("leaq nought(%rip), %r12", "(%r12)", "(%r12)"),
+    ("leaq nought-8(%rip), %r13", "8(%r13)", "8(%r13)"),
+    ("leaq nought-40(%rip), %rcx; movq $10, %r9", "(%rcx,%r9,4)", "(%rcx,%r9,4)"),
+    ("leaq nought(%rip), %r12; movq $1, %rcx", "-8(%r12,%rcx,8)", "-8(%r12,%rcx,8)"),
+    ("leaq nought-0x12345(%rip), %rcx", "0x12345(%rcx)", "0x12345(%rcx)"),
+    ("leaq nought-5(%rip), %r13; movq $5, %r12", "(%r13,%r12)", "(%r13,%r12)"),
+    ("leaq nought-0x100(%rip), %rcx; shrq $1, %rcx", "0x100(,%rcx,2)", "0x100(,%rcx,2)"),
+    ("", "nought(%rip)", "nought(%rip)"),
+]
+
+
+@emulated_only
+def test_divisions_in_every_form_of_the_instruction(board: Board, tmp_path: Path) -> None:
+    """Registers of both halves, and memory by base, index, displacement and instruction pointer; x86-64 alone has them."""
+    lines = [
+        '#include "graphcap_kernel.h"',
+        'extern "C" { __attribute__((visibility("hidden"))) long long nought[2] = {0, 0}; }',
+        "GRAPHCAP_KERNEL void forms(long long *out, long long dividend) {",
+        "#if defined(__x86_64__)",
+        "    long long q, r;",
+    ]
+    for prepare, *operands in DIVISORS:
+        for kind, suffix, operand in zip(("int", "long long"), "lq", operands, strict=True):
+            statement = f"{prepare}; idiv{suffix} {operand}".replace("%", "%%")
+            used = '"rcx", "r9", "r12", "r13", "memory", "cc"'
+            lines.append(
+                f'    __asm__ volatile("{statement}" : "=a"(q), "=d"(r) : "a"(dividend), "d"(dividend >> 63) : {used});'
+            )
+            lines.append(f"    *out++ = ({kind})q; *out++ = ({kind})r;")
+    lines.append(
+        f"#else\n    for (int i = 0; i < {2 * len(DIVISORS)}; ++i) {{ *out++ = -1; *out++ = dividend; }}\n#endif"
+    )
+    lines.append("}\nGRAPHCAP_EXPORT(forms)\n")
+    source = tmp_path / "forms.c"
+    source.write_text("\n".join(lines))
+    module = ok(cu.cuModuleLoadData(loader.build_kernels(source).read_bytes()))
+    out = board.buffer(32 * len(DIVISORS))
+    board.launch(ok(cu.cuModuleGetFunction(module, b"forms")), board.stream(), np.uint64(out), np.int64(-77))
+    assert board.read(out, np.int64, 4 * len(DIVISORS)).reshape(-1, 2).tolist() == [[-1, -77]] * (2 * len(DIVISORS))
+    ok(cu.cuModuleUnload(module))
+
+
 def _wrap(value: int, bits: int, signed: bool) -> int:
     value %= 1 << bits
     return value - (1 << bits) if signed and value >> (bits - 1) else value

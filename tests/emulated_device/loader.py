@@ -193,7 +193,6 @@ def build_kernels(source: pathlib.Path) -> pathlib.Path:
         "-fvisibility=hidden",
         "-fno-gnu-unique",
         "-fno-strict-aliasing",
-        "-fstack-clash-protection",
     ]
     flags += ["-fwrapv", "-ffp-contract=off", "-Wl,-Bsymbolic", f"-I{KERNELS}"]
     key = _digest([source, KERNELS / "graphcap_kernel.h"], _compiler_version(command), *flags)

@@ -68,7 +68,7 @@ graphcap_begin:
 namespace emulator::fiber {
 namespace {
 
-constexpr size_t page = 4096;
+constexpr size_t page = 4096, closed_bytes = size_t{4} << 20;
 
 struct Pool {
     std::vector<Fiber*> all;
@@ -94,17 +94,16 @@ size_t wanted_bytes() {
 
 Fiber* make_fiber() {
     Pool& p = pool();
-    const size_t bytes = stack_bytes();
     // Where frames start is spread over a page and a half of cache lines: at the same place in all stacks, hundreds of
     // waiting threads would compete for the same few lines of the caches.
     constexpr size_t step = 320, places = 48;
-    const size_t usable = bytes + step * places + page;
+    const size_t usable = stack_bytes() + step * places + page;
     const size_t mapped = (usable + page - 1) / page * page;
-    void* base = mmap(nullptr, bytes + mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* base = mmap(nullptr, closed_bytes + mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED) throw std::bad_alloc();
-    char* stack = static_cast<char*>(base) + bytes;
+    char* stack = static_cast<char*>(base) + closed_bytes;
     if (mprotect(stack, mapped, PROT_READ | PROT_WRITE) != 0) {
-        munmap(base, bytes + mapped);
+        munmap(base, closed_bytes + mapped);
         throw std::bad_alloc();
     }
     auto* fiber = new Fiber;
@@ -150,7 +149,7 @@ void forget_all() {
 bool overflowed(uintptr_t address) {
     for (const Fiber* fiber : pool().all) {
         const auto stack = reinterpret_cast<uintptr_t>(fiber->stack);
-        if (address < stack && stack - address <= stack_bytes()) return true;
+        if (address < stack && stack - address <= closed_bytes) return true;
     }
     return false;
 }

@@ -1,7 +1,7 @@
 // Stacks that kernels run on, and going from one to another.
 //
-// A stack has an area below it that nothing is mapped at, as large as the stack itself, so that a kernel which needs too
-// much of it faults there and not in somebody else's memory.
+// A stack has closed memory below it, so that a kernel which needs too much of it faults there and not in somebody else's
+// memory. That is larger than any frame of a kernel that a GPU could run (local memory ends at 512 KiB).
 #pragma once
 
 #include <cstddef>

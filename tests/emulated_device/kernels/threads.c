@@ -189,10 +189,10 @@ GRAPHCAP_KERNEL void recurse(int *out, int depth, int sync)
 }
 GRAPHCAP_EXPORT(recurse)
 
-/* A local array of a megabyte: more than a stack has. */
+/* A local array that is larger than a stack. */
 GRAPHCAP_KERNEL void big_local(int *out, int at)
 {
-    volatile char room[1 << 20];
+    volatile char room[1000000];
     room[at] = 1;
     out[0] = room[at];
 }
