@@ -9,7 +9,7 @@ A green result on it says that a program and its use of the API are right, not t
 
 from __future__ import annotations
 
-from tests.emulated_device.cupy_tree.archives import ArchiveError, Unavailable, sdist
-from tests.emulated_device.cupy_tree.loading import foreign_libraries, is_loaded, label, load, tree
+from .archives import ArchiveError, Unavailable, sdist
+from .loading import foreign_libraries, is_loaded, label, load, tree
 
 __all__ = ["ArchiveError", "Unavailable", "foreign_libraries", "is_loaded", "label", "load", "sdist", "tree"]

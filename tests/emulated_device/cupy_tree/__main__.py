@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.emulated_device.cupy_tree import build, pins
+from . import build, pins
 
 print(pins.LABEL)
 tree = build.build(print)

@@ -16,7 +16,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 
-from tests.emulated_device.cupy_tree import pins
+from . import pins
 
 CACHE = pathlib.Path(__file__).resolve().parents[3] / ".cache" / "cupy_tree"
 

@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from tests.emulated_device import loader, standins
-from tests.emulated_device.cupy_tree import archives, pins
-from tests.emulated_device.standins import cupy_text
+from .. import loader, standins
+from ..standins import cupy_text
+from . import archives, pins
 
 FOLDER: Final = pathlib.Path(__file__).resolve().parent
 RUNTIME: Final = FOLDER / "runtime"

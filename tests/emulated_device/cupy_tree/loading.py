@@ -10,11 +10,11 @@ import re
 import sys
 from typing import Any, Final
 
-from tests.emulated_device import loader, standins
-from tests.emulated_device.cupy_tree import archives, pins
-from tests.emulated_device.cupy_tree import build as building
-from tests.emulated_device.kernel_library import build as kernel_library
-from tests.emulated_device.standins import lockstep
+from .. import loader, standins
+from ..kernel_library import build as kernel_library
+from ..standins import lockstep
+from . import archives, pins
+from . import build as building
 
 KERNEL_CACHE: Final = archives.CACHE / "kernels"
 """Where CuPy keeps compiled kernels between processes; its keys name the compiler library, which names its own parts."""

@@ -9,8 +9,8 @@ import subprocess
 import tempfile
 from typing import Any, Final, NamedTuple
 
-from tests.emulated_device import loader
-from tests.emulated_device.standins.cupy_text import CUPY_HEADERS
+from .. import loader
+from .cupy_text import CUPY_HEADERS
 
 FOLDER: Final = pathlib.Path(__file__).resolve().parent
 
