@@ -305,8 +305,8 @@ class ArrayHook(FrameworkHook, Protocol):
 class _HookEntry:
     module: str
     target: str
-    own_streams: bool = True
     hook: FrameworkHook | None = None
+    own_streams: bool = True
     failed: bool = False
 
 
@@ -331,7 +331,7 @@ def register_framework_hook(backend: str, module: str, target: str, *, own_strea
     """
     entries = _hooks.setdefault(backend.upper(), [])
     if all(known.target != target for known in entries):
-        entries.append(_HookEntry(module, target, own_streams))
+        entries.append(_HookEntry(module, target, own_streams=own_streams))
 
 
 def framework_hooks(backend: str) -> Sequence[FrameworkHook]:
