@@ -65,6 +65,7 @@ namespace runtime::driver {
 
 DRIVER(cuInit, unsigned int);
 DRIVER(cuDriverGetVersion, int*);
+DRIVER(cuGetErrorString, int, const char**);
 DRIVER(cuDeviceGet, CUdevice*, int);
 DRIVER(cuDeviceGetCount, int*);
 DRIVER(cuDeviceGetName, char*, int, CUdevice);
