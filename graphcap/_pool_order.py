@@ -128,6 +128,8 @@ def _traces(index: int, graph: Graph) -> tuple[tuple[type, int], PoolTraces]:
     asked = f"check_pool_order(): graph {index}"
     if traces is None:
         raise GraphStateError(asked, "nothing is captured in it", "Capture first.")
+    if traces.uses is None and getattr(graph.impl, "lifetimes", "off") != "off":
+        raise UnsupportedError(graph.device.upper(), "check_pool_order()", "pointers of nodes")
     if traces.uses is None:
         raise GraphStateError(
             asked,

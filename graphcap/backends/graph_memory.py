@@ -18,7 +18,7 @@ from graphcap.backends.extents import extent, flattened, may_move
 from graphcap.backends.lifetimes import Lifetimes, PointerUse
 from graphcap.backends.owners import Adopted, Candidates, KeptObject, Owner, Retained, Watched
 from graphcap.backends.pool_traces import LeftArray, PoolTraces, WhereWhen, handed_out_before, merged
-from graphcap.errors import ReusedMemoryWarning, UnownedPointerError, UnownedPointerWarning
+from graphcap.errors import ReusedMemoryWarning, UnownedPointerError, UnownedPointerWarning, UnsupportedError
 from graphcap.memory.claims import HandOut, HandOuts
 from graphcap.memory.history import place
 
@@ -48,12 +48,12 @@ class GraphMemory:
 
     # -- device parts --------------------------------------------------------------------------------------------
 
-    def _pointers(self) -> Iterable[PointerUse]:
+    def _pointers(self) -> Iterable[PointerUse] | None:
         """What the nodes of the live template use. A backend that keeps some of it by itself may leave that out.
 
-        In debug mode everything is wanted.
+        In debug mode everything is wanted. ``None`` from a backend that cannot tell.
         """
-        return ()
+        return None
 
     def _outside(self, address: int) -> tuple[Owner | None, str] | None:
         """What the driver says of an address that neither graphcap's memory nor anything retained holds.
@@ -141,13 +141,20 @@ class GraphMemory:
         ------
         UnownedPointerError
             The capture is strict, and a pointer has no owner.
+        UnsupportedError
+            It is strict, and the backend cannot tell what its nodes use.
         """
         given, self._given = self._given, None
         candidates = [owner for owner in self._owned if isinstance(owner, Candidates)]
         if candidates:
             self._owned = [owner for owner in self._owned if not isinstance(owner, Candidates)]
         wanted = self.lifetimes != "off" or self.debug or bool(self._watched)
-        uses = list(self._pointers()) if wanted else []
+        told = self._pointers() if wanted else None
+        if wanted and told is None and self.lifetimes == "strict":
+            raise UnsupportedError(
+                type(self).__name__, "a strict capture", "pointers of nodes", "Use lifetimes='warn'."
+            )
+        uses = list(told or ())
         trouble: list[Warning] = []
         if uses:
             found = lifetimes.match(
@@ -167,7 +174,7 @@ class GraphMemory:
                 self._checks = found
         rows = [] if given is None else given.take()
         left = self._left_arrays(rows)
-        located = self._with_extents(uses, rows) if wanted else None
+        located = None if told is None else self._with_extents(uses, rows)
         self._traces = PoolTraces(
             self._own_pools(),
             merged((row.low, row.high) for row in rows),

@@ -321,7 +321,16 @@ class AllocatorCore:
             history.add("alloc", block.ptr, nbytes, stream, owner.id, frames)
         return block
 
-    def _free_uncached(self, block: Block, frames: Frames, *, queued: bool = False) -> None:
+    def _free_uncached(self, block: Block, frames: Frames, *, queued: bool = False, look: bool = True) -> None:
+        """Free a block by the long way.
+
+        Parameters
+        ----------
+        queued
+            The free had to wait, so the present caller is not the one who freed it.
+        look
+            Debug mode may look at the memory; not where the block's stream may be gone.
+        """
         if not isinstance(block, Block) or block.state is not self._live:
             if isinstance(block, Block) and block.state is RETIRED:
                 return
@@ -337,7 +346,8 @@ class AllocatorCore:
         pool = block.segment.lists.pool
         guard, history = self._guard, self._store.history
         if guard is not None:
-            guard.check_zone(block, self._open_captures > 0, frames)
+            if look:
+                guard.check_zone(block, self._open_captures > 0, frames)
             block.freed_at = frames
             block = guard.replace(block)
         self._tally.remove_block(block.size, block.requested)
@@ -350,14 +360,14 @@ class AllocatorCore:
             pool.tally.waiting += block.size
             self._waiting.add(block, self._open_captures > 0)
         else:
-            self._reuse(block)
+            self._reuse(block, look=look)
 
     def _drop_hold(self, block: Block) -> None:
         """A graph no longer uses a block; if its user has freed it and no other graph holds it, it goes now."""
         block.holds -= 1
         if block.state is HELD and not block.holds:
             block.state = self._live
-            self._free_uncached(block, block.freed_at if self._depth else ())
+            self._free_uncached(block, block.freed_at if self._depth else (), look=False)
 
     def _finish_free(self, block: Block) -> None:
         """No stream uses a waiting block any more."""
@@ -365,7 +375,7 @@ class AllocatorCore:
         block.segment.lists.pool.tally.waiting -= block.size
         self._reuse(block)
 
-    def _reuse(self, block: Block) -> None:
+    def _reuse(self, block: Block, *, look: bool = True) -> None:
         """Make a freed block available to its stream."""
         lists, home, history = block.segment.lists, block.home, self._store.history
         if history is not None:
@@ -377,7 +387,7 @@ class AllocatorCore:
                 lists.parked.append(home)
             heappush(home, block.entry)
             return
-        if self._guard is not None:
+        if self._guard is not None and look:
             self._guard.poison(block, self._open_captures > 0)
         lists.insert(block)
 

@@ -96,3 +96,18 @@ def test_a_pool_with_a_held_block_has_no_checkpoint(allocator: CachingAllocator)
     allocator.checkpoint(pool)
     allocator.free(block)
     allocator.release_pool(pool)
+
+
+def test_debug_mode_does_not_look_at_a_block_that_outlived_its_user() -> None:
+    """The stream that it was made for may be gone by then, and with it the way to look."""
+    source = StrictSource()
+    allocator = CachingAllocator(source, debug=True)
+    block = allocator.allocate(1000)
+    found = allocator.find([block.ptr], hold_outside=())
+    allocator.free(block)
+    with pytest.raises(PoolStateError, match="test_claims"):
+        allocator.free(block)
+    del found
+    assert _in_use(allocator) == 0
+    with pytest.raises(PoolStateError, match="freed already"):
+        allocator.free(block)
