@@ -249,11 +249,8 @@ class SegmentedGraph:
 
     def _capture(self, first: int, stop: int, stream: Stream) -> tuple[int, GraphcapError | None]:
         """Capture steps into a graph until one cannot be: then nothing is kept. Gives where it stopped, and why."""
-        reason = self._takes_opaque(first)
-        if reason is not None:
-            return first, reason
         graph = self._new_graph()
-        position = first
+        position, reason = first, None
         try:
             with graph:
                 while position < stop:

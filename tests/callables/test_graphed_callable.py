@@ -128,6 +128,17 @@ def _graphed(function: Any) -> Any:
     return graphcap.make_graphed_callable(function, device="cpu")
 
 
+def test_numpy_scalars_are_told_apart_by_their_bits() -> None:
+    """Minus zero is another kind than zero, and a NaN is found again."""
+    graphed = _graphed(lambda x, s: np.copysign(x, s))
+    zero, minus, nan = np.float64(0.0), np.float64(-0.0), np.float64("nan")
+    for scalar, wanted in ((zero, 1.0), (minus, -1.0), (zero, 1.0)):
+        assert (graphed(np.ones(2), scalar) == wanted).all()
+    for _ in range(3):
+        graphed(np.ones(2), nan)
+    assert graphed.captures == 3
+
+
 def test_copies_and_static_outputs() -> None:
     """By default results are the caller's own; static ones are overwritten by the next call."""
     one, two = np.ones(4), np.full(4, 2.0)

@@ -142,6 +142,25 @@ def test_a_step_that_hides_the_refusal() -> None:
     assert (np.asarray(y) == 9).all()
 
 
+def test_a_step_that_hides_the_refusal_and_gives_nothing() -> None:
+    """Then nothing comes after the break that could tell: it is asked for."""
+    x = xp.ones(3)
+
+    def hides(values: Any) -> None:
+        values += 1
+        try:
+            graphcap.synchronize("cpu")
+        except graphcap.CaptureError:
+            pass
+
+    with graphcap.capture("cpu", on_forbidden="split", preserve=[x]) as graph:
+        graph.step(lambda values: values * 2, x)
+        graph.step(hides, x)
+    assert kinds(graph) == ["graph", "eager"]
+    graph.replay()
+    assert (np.asarray(x) == 2).all()
+
+
 def test_a_frameworks_own_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     """An error that the framework's hook explains as a forbidden call splits; another one passes (cupy#6290)."""
 
