@@ -63,6 +63,13 @@ class Program:
         self.source = "\n".join(parts) + "\n"
         self.options = tuple(options)
 
+    def function(self, kernel: str, board: Board | None = None) -> Any:
+        """A kernel's handle, good until the board is closed; without a board, to the end of the process."""
+        module = ok(cu.cuModuleLoadData(_image(self.source, self.options)))
+        if board is not None:
+            board.later(lambda: cu.cuModuleUnload(module))
+        return ok(cu.cuModuleGetFunction(module, kernel.encode()))
+
     def run(
         self, board: Board, kernel: str, *arguments: Array | np.generic, grid: Any = 1, block: Any = 32, shared: int = 0
     ) -> list[Array]:
@@ -91,9 +98,7 @@ class Program:
         harness.DriverCallError
             The launch, or the kernel, failed.
         """
-        module = ok(cu.cuModuleLoadData(_image(self.source, self.options)))
-        board.later(lambda: cu.cuModuleUnload(module))
-        function = ok(cu.cuModuleGetFunction(module, kernel.encode()))
+        function = self.function(kernel, board)
         passed: list[np.generic] = []
         held: list[tuple[int, Array]] = []
         for argument in arguments:

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda.bindings import driver as cu
+from cuda.core import Device
 
+import graphcap
+from tests.cuda import kit
 from tests.emulated_device import harness
 from tests.emulated_device.harness import Board
 from tests.kernel_headers.programs import Program
@@ -140,3 +143,55 @@ def test_constants(board: Board) -> None:
 def test_keywords(board: Board) -> None:
     (out,) = PROGRAM.run(board, "bounded", np.zeros(32, np.int32), np.int32(3))
     assert out.tolist() == [2 * (i + 1) + 3 for i in range(32)]
+
+
+CONDITION = Program(
+    """
+    extern "C" __device__ __cudart_builtin__ void CUDARTAPI cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value);
+
+    extern "C" __global__ void decide(cudaGraphConditionalHandle handle, const int *value) {
+        cudaGraphSetConditional(handle, *value > 3);
+    }
+    """
+)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(1, 1), (7, 5)])
+def test_a_condition_set_by_kernel_text(value: int, expected: int) -> None:
+    chosen, memory = kit.device([value], np.int32), kit.device([1], np.uint8)
+    Device().set_current()
+    decide = CONDITION.function("decide")
+    stream = kit.make_stream()
+    graph = graphcap.Graph("cuda")
+    with stream, graph:
+        condition = stream.condition(0)
+        stream.launch(int(decide), 1, 1, condition, chosen)
+        with stream.if_(condition) as body:
+            body.fill(memory, 5)
+    graph.replay()
+    assert kit.host(memory, np.uint8).tolist() == [expected]
+    graph.reset()
+
+
+FREE = Program(
+    """
+    typedef long long ssize_t;
+    __constant__ double M_PI_2 = 1.5;
+    __device__ float gamma = 2;
+    __device__ int index(int x) { return x + 1; }
+    __device__ int ffs(int x) { return __ffs(x); }
+    extern "C" __global__ void own_names(ssize_t *out, const int *in) {
+        __builtin_assume(in[0] > 0);
+        __assume(in[1] > 0);
+        out[0] = (ssize_t)(M_PI_2 * gamma);
+        out[1] = index(in[0]);
+        out[2] = ffs(in[1]);
+    }
+    """
+)
+
+
+def test_names_that_cuda_leaves_free(board: Board) -> None:
+    """The host's C library has them all."""
+    out, _ = FREE.run(board, "own_names", np.zeros(3, np.int64), np.array([4, 8], np.int32), block=1)
+    assert out.tolist() == [3, 5, 4]

@@ -14,6 +14,7 @@
 
 /* Kernel text may use these names without an #include; and names that glibc declares become macros further down, so glibc's
    own headers have to be read first. */
+#include "graphcap/host_names_aside.h"
 #include <assert.h>
 #include <limits.h>
 #include <math.h>
@@ -23,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "graphcap/host_names_back.h"
 
 #include <cmath>
 #include <complex>
@@ -37,6 +39,7 @@
 #include "graphcap/vectors.h"
 #include "graphcap/builtins.h"
 #include "graphcap/block.h"
+#include "graphcap/conditional.h"
 #include "graphcap/bits.h"
 #include "graphcap/rounding.h"
 #include "graphcap/conversions.h"

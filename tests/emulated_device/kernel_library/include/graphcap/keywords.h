@@ -25,6 +25,10 @@
 #define CUDARTAPI
 #define CUDARTAPI_CDECL
 
+/* Promises to the optimizer. */
+#define __builtin_assume(condition) ((condition) ? (void)0 : __builtin_unreachable())
+#define __assume(condition) __builtin_assume(condition)
+
 /* What a device function here is: one of many in a translation unit that uses few. */
 #define GRAPHCAP_FUNCTION static inline __attribute__((unused))
 

@@ -1,0 +1,21 @@
+/* See host_names_aside.h. */
+#undef ssize_t
+#undef gamma
+#undef gammaf
+#undef drem
+#undef dremf
+#undef scalb
+#undef scalbf
+#undef significand
+#undef significandf
+#undef signgam
+#undef index
+#undef rindex
+#undef ffs
+#undef ffsl
+#undef ffsll
+#undef basename
+#undef random
+#undef srandom
+#undef select
+#undef pselect
