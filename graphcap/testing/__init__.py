@@ -12,6 +12,9 @@ A backend joins with one fixtures class, in a test module of its own::
 
     globals().update(conformance_classes(MyFixtures))
 
+Another project's CUDA graph tests run on the emulated device, without a GPU, by the plug-in
+:mod:`graphcap.testing.emulated_device` (``pytest -p graphcap.testing.emulated_device --emulated-device=cupy``).
+
 Needs pytest, which nothing else in graphcap imports.
 """
 
