@@ -6,9 +6,10 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 PYTEST_WORKERS ?= 2
 RUN_ARGS ?=
+CUPY_TESTS_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run halo test test-slow emulator-sanitize test-cuda12 test-pythons check format bench docs gpu-check probes spirv clean
+.PHONY: help run halo test test-slow emulator-sanitize test-cuda12 test-pythons cupy-tests check format bench docs gpu-check probes spirv clean
 
 help: ## List the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-18s %s\n", $$1, $$2}'
@@ -42,6 +43,9 @@ test-slow: $(VENV)/.test-stamp ## Run the long tests too
 test-cuda12: $(VENV)/.test-stamp ## Make a second environment with the bindings of CUDA 12.9 and run its tests
 	tests/emulated_device/make_cuda12.sh $(PYTHON)
 	$(PY) -m pytest -q tests/test_emulated_device_cuda12.py
+
+cupy-tests: $(VENV)/.test-stamp ## Run CuPy's own tests on the emulated device, from its sdist (CUPY_TESTS_ARGS=...)
+	$(PY) -m tests.cupy.upstream.run $(CUPY_TESTS_ARGS)
 
 test-pythons: ## Run the fast tests on every CPython from 3.10 up that this machine has
 	tests/run_pythons.sh
