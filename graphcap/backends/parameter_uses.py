@@ -79,6 +79,10 @@ class ParameterUses:
         self._changed = changed
         found = {id(p): p for use in self.uses for p in use.scalar.parameters}
         self.parameters: tuple[Parameter, ...] = tuple(found.values())
+        self._by_parameter = {
+            one: [i for i, use in enumerate(self.uses) if any(own is one for own in use.scalar.parameters)]
+            for one in self.parameters
+        }
         self.pending: dict[int, Any] = {}
         with _lock:
             for index, use in enumerate(self.uses):
@@ -86,13 +90,14 @@ class ParameterUses:
                 if not _same(value, use.seen):  # changed between its use and the end of the capture
                     self.pending[index] = use.pack(value)
             for one in self.parameters:
-                one._dependents.add(self)
+                one.add_dependent(self)
 
     def proposed(self, values: Mapping[Parameter, Any]) -> dict[int, Any]:
         """What these values would put into which place; raises if one does not fit."""
         found = {}
-        for index, use in enumerate(self.uses):
-            if any(one in values for one in use.scalar.parameters):
+        for one in values:
+            for index in self._by_parameter.get(one, ()):
+                use = self.uses[index]
                 found[index] = use.pack(use.scalar.evaluate(values))
         return found
 
@@ -123,7 +128,7 @@ def set_values(values: Mapping[Parameter, Any]) -> None:
     with _lock:
         new = {one: one.accepted(value) for one, value in values.items()}
         new = {one: value for one, value in new.items() if not _same(value, one._value)}
-        dependents = {id(uses): uses for one in new for uses in list(one._dependents)}
+        dependents = {id(uses): uses for one in new for uses in one.dependents()}
         proposals = [(uses, uses.proposed(new)) for uses in dependents.values()]
         for one, value in new.items():
             one._value = value
@@ -136,5 +141,7 @@ def _same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     if isinstance(one, (bool, int)):
+        return bool(one == other)
+    if isinstance(one, float) and one:
         return bool(one == other)
     return np.asarray(one).tobytes() == np.asarray(other).tobytes()

@@ -30,6 +30,10 @@ _RANKS: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _KINDS: Final[dict[type, str]] = {bool: "b", int: "i", float: "f", complex: "c"}
 
 
+_SAFE: Final = {"d": float("inf"), "f": 3e38}
+"""Below this no real number becomes infinite, by type character."""
+
+
 class Scalar:
     """A parameter, or an expression of parameters.
 
@@ -279,7 +283,7 @@ class Parameter(Scalar):
 
     def __init__(self, value: Any, name: str | None, dtype: Any) -> None:
         self.name = name
-        self._dependents: weakref.WeakSet[ParameterUses] = weakref.WeakSet()
+        self._dependents: list[weakref.ref[ParameterUses]] = []
         self._value: Any = None
         if dtype is not None:
             kind = np.dtype(dtype)
@@ -359,6 +363,15 @@ class Parameter(Scalar):
 
     def evaluate(self, values: Mapping[Parameter, Any]) -> Any:
         return values.get(self, self._value)
+
+    def add_dependent(self, uses: ParameterUses) -> None:
+        """Let a graph know of new values, as long as it lives."""
+        self._dependents = [known for known in self._dependents if known() is not None]
+        self._dependents.append(weakref.ref(uses))
+
+    def dependents(self) -> list[ParameterUses]:
+        """The graphs that are to know of new values."""
+        return [found for known in self._dependents if (found := known()) is not None]
 
     def __repr__(self) -> str:
         return self.name or f"parameter({self._value!r})"
@@ -440,6 +453,8 @@ def fitted(value: Any, dtype: np.dtype[Any], where: str) -> np.ndarray[Any, Any]
         It does not fit: an integer out of range, or a finite number that would become infinite.
     """
     number = value.item() if isinstance(value, np.generic) and value.dtype.char not in "gG" else value
+    if type(number) is float and abs(number) < _SAFE.get(dtype.char, 0.0):  # the usual case, without the checks below
+        return np.array(number, dtype)
     try:
         if dtype.kind in "iu" and isinstance(number, float):
             number = int(number)
