@@ -123,6 +123,19 @@ class GraphMemory:
         """
         self._watched.append(Watched(value, self._extent))
 
+    def uses_changed(self, node: int | str, values: Iterable[object]) -> None:
+        """A node of the executable was given other memory: from now on that is looked at before replays, in debug mode."""
+        if self._checks is None:
+            return
+        owned = [(use, owner) for use, owner in self._checks.owned if use.position != node]
+        position = node if isinstance(node, int) else -1
+        for value in values if self.debug else ():
+            found = self._extent(value)
+            if found is not None:
+                use = PointerUse(f"node {node} as it was changed", "an argument", found[0], position=position)
+                owned.append((use, Retained(value, self._extent)))
+        self._checks.owned = owned
+
     def pool_traces(self) -> PoolTraces | None:
         """What the graph does in its pools; ``None`` before a capture."""
         return self._traces

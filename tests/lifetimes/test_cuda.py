@@ -324,6 +324,24 @@ def test_inputs_that_are_not_kept_are_looked_at_in_every_mode() -> None:
         pass
 
 
+def test_a_node_that_was_given_other_memory_is_looked_at_there() -> None:
+    """After ``set_args`` the old owner may go, and the new one may not."""
+    stream = make_stream()
+    out, graph = stream.allocate(NBYTES), _new()
+    graph.enable_debug_mode()
+    with foreign_memory(NBYTES) as first, foreign_memory(NBYTES) as second:
+        old, new = Tensor(first, N), Tensor(second, N)
+        with stream, graph:
+            _launch(stream, out, old)
+        graph.node(0).set_args(out, np.float32(1), new, new, np.int32(N))
+        old.address = first + 4
+        graph.replay(stream)
+        stream.synchronize()
+        new.address = second + 4
+        with pytest.raises(graphcap.StalePointerError, match=f"node 0 as it was changed.*{second:#x}"):
+            graph.replay(stream)
+
+
 def test_a_graph_that_is_checked_never_takes_the_short_way() -> None:
     """The short way of replays looks at nothing; it is for graphs that have nothing to look at."""
     stream = make_stream()

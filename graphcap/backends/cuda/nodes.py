@@ -194,6 +194,7 @@ class NodeHandle:
     def _keep(self, *operands: Operand) -> None:
         for memory in operands:
             self._graph.retain(memory.owner)
+        self._graph.uses_changed(self.id, [memory.owner for memory in operands])
 
     def _context(self) -> int:
         return primary_context(self._graph.device_index)
