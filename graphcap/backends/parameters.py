@@ -60,7 +60,14 @@ class Scalar:
         """The value if these parameters had these values (and all others the ones they have)."""
         raise NotImplementedError
 
-    def _read(self, call: str) -> Any:
+    def read(self, call: str) -> Any:
+        """The value, for a call that needs it now.
+
+        Raises
+        ------
+        CaptureForbiddenError
+            A current stream of the calling thread captures.
+        """
         if _is_capturing():
             raise CaptureForbiddenError(
                 f"{call} of {self}",
@@ -75,40 +82,40 @@ class Scalar:
     # -- what needs the number -----------------------------------------------------------------------------------
 
     def __bool__(self) -> bool:
-        return bool(self._read("bool()"))
+        return bool(self.read("bool()"))
 
     def __int__(self) -> int:
-        return int(self._read("int()"))
+        return int(self.read("int()"))
 
     def __float__(self) -> float:
-        return float(self._read("float()"))
+        return float(self.read("float()"))
 
     def __complex__(self) -> complex:
-        return complex(self._read("complex()"))
+        return complex(self.read("complex()"))
 
     def __index__(self) -> int:
-        return operator.index(self._read("use as an integer"))
+        return operator.index(self.read("use as an integer"))
 
     def __round__(self, digits: int | None = None) -> Any:
-        return round(self._read("round()"), digits)
+        return round(self.read("round()"), digits)
 
     def __trunc__(self) -> int:
-        found: int = math.trunc(self._read("math.trunc()"))
+        found: int = math.trunc(self.read("math.trunc()"))
         return found
 
     def __floor__(self) -> int:
-        found: int = math.floor(self._read("math.floor()"))
+        found: int = math.floor(self.read("math.floor()"))
         return found
 
     def __ceil__(self) -> int:
-        found: int = math.ceil(self._read("math.ceil()"))
+        found: int = math.ceil(self.read("math.ceil()"))
         return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.asarray(self._read("numpy.asarray()"), dtype)
+        return np.asarray(self.read("numpy.asarray()"), dtype)
 
     def __format__(self, form: str) -> str:
-        return str(self) if not form else format(self._read("format()"), form)
+        return str(self) if not form else format(self.read("format()"), form)
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
@@ -122,7 +129,7 @@ class Scalar:
         numbers = all(isinstance(value, (Scalar, np.generic, *_WEAK)) for value in inputs)
         if numbers and method == "__call__" and not kwargs and ufunc.nout == 1:
             return Expression(ufunc, inputs, f"{ufunc.__name__}({', '.join(map(_text, inputs))})")
-        given = [value._read(f"numpy.{ufunc.__name__}()") if isinstance(value, Scalar) else value for value in inputs]
+        given = [value.read(f"numpy.{ufunc.__name__}()") if isinstance(value, Scalar) else value for value in inputs]
         return getattr(ufunc, method)(*given, **kwargs)
 
     def _binary(self, function: Callable[..., Any], symbol: str, other: Any, *, swapped: bool = False) -> Any:
@@ -130,7 +137,7 @@ class Scalar:
         if isinstance(other, (Scalar, np.generic, *_WEAK)):
             return Expression(function, operands, f"({_text(operands[0])} {symbol} {_text(operands[1])})")
         if _is_device_array(other):
-            number = self._read(f"arithmetic with {type(other).__module__}.{type(other).__name__}")
+            number = self.read(f"arithmetic with {type(other).__module__}.{type(other).__name__}")
             return function(other, number) if swapped else function(number, other)
         return NotImplemented
 
@@ -320,7 +327,7 @@ class Parameter(Scalar):
         ArithmeticError, ValueError
             An expression of the parameter cannot be worked out for it. Nothing is changed then.
         """
-        return self._read("the value")
+        return self.read("the value")
 
     @value.setter
     def value(self, value: Any) -> None:

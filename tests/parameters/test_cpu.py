@@ -237,6 +237,34 @@ def test_plain_arrays_are_a_value_read_in_a_capture() -> None:
     graph.reset()
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, a, n: xp.linspace(0, a, 3),
+        lambda x, a, n: xp.arange(0, 3, a),
+        lambda x, a, n: xp.asarray([a, a]),
+        lambda x, a, n: xp.zeros(n),
+        lambda x, a, n: x.reshape(n, 1),
+        lambda x, a, n: x[n],
+        lambda x, a, n: x[n:],
+        lambda x, a, n: x.sum(axis=n),
+        lambda x, a, n: np.add.reduce(x, initial=a),
+        lambda x, a, n: graphcap.allocate(n, device="cpu"),
+        lambda x, a, n: x.item(n),
+    ],
+)
+def test_no_use_bakes_the_number_unseen(use: Any) -> None:
+    """What cannot be changed later is refused by name; outside a capture it is the number."""
+    a, n = graphcap.parameter(1.5, name="a"), graphcap.parameter(1, name="n")
+    x = xp.arange(1.0)
+    graph = graphcap.Graph("cpu")
+    with graphcap.Stream("cpu"), graph:
+        with pytest.raises((graphcap.CaptureForbiddenError, TypeError)):
+            use(x, a, n)
+        x * a
+    graph.reset()
+
+
 def test_the_first_replay_sees_a_change_made_since_the_capture() -> None:
     """Without any replay in between."""
     a = graphcap.parameter(2.0)

@@ -107,7 +107,7 @@ def plain(value: Any) -> Any:
         if value._capture and open_captures:
             _check_apart(value, 0)
         return value.graphcap_data
-    return value.now() if isinstance(value, Scalar) else value
+    return _number(value) if isinstance(value, Scalar) else value
 
 
 def plains(value: Any) -> Any:
@@ -121,7 +121,14 @@ def plains(value: Any) -> Any:
         return {key: plains(item) for key, item in value.items()}
     if kind is slice:
         return slice(plains(value.start), plains(value.stop), plains(value.step))
-    return value.now() if isinstance(value, Scalar) else value
+    return _number(value) if isinstance(value, Scalar) else value
+
+
+def _number(value: Scalar) -> Any:
+    """The number of a parameter for eager NumPy; refused where it would become a constant of a capture."""
+    if open_captures and current().capture is not None:
+        return value.read("making a constant")
+    return value.now()
 
 
 def operand(value: Any, stream: CPUStream) -> Any:
