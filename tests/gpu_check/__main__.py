@@ -146,6 +146,7 @@ def check(scratch: Path, path: list[str], driver: str) -> dict[str, Any]:
     steps.pytest("CUDA tests", 60, "tests/cuda", *ignored)
     steps.pytest("CuPy tests", 240, "tests/cupy")
     steps.pytest("parameters and callables", 60, "tests/parameters/test_cuda.py", "tests/callables", "-k", "cuda")
+    steps.pytest("lifetimes", 60, "tests/lifetimes", "-k", "cuda")
     steps.pytest("frameworks", 60, "tests/gpu_check/test_frameworks.py", "tests/interop")
     steps.pytest("driver rules", 90, "tests/driver_rules", "--driver-rule-report", str(rules))
     emulated = ["--emulated"] if driver == "emulated" else []
