@@ -83,8 +83,8 @@ class Rewriter {
         } else if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
             inline_assembly();
         } else if (token.is("__launch_bounds__")) {
-            const size_t end = closing(i_ + 1);
-            if (end < tokens_.size()) edits_.push_back({token.begin, at(end).end, ""});
+            const size_t end = at(i_ + 1).is("(") ? closing(i_ + 1) : tokens_.size();
+            if (end < tokens_.size()) replace_range(token.begin, at(end).end, "");
         }
     }
 

@@ -15,7 +15,7 @@
 namespace kernel_library {
 namespace {
 
-constexpr size_t kept_precompiled = 6;  // 20 MB each; older ones belong to headers or flags of the past
+constexpr size_t kept_precompiled = 4;  // 40 MB each; older ones belong to headers or flags of the past
 
 std::string setting(const char* name, const char* otherwise) {
     const char* value = std::getenv(name);
