@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import graphcap
+from graphcap.backends.cuda import _calls as calls
 from graphcap.backends.cuda import cuda_backend
 from graphcap.testing.case import NBYTES, N, vector
 from tests.cuda import kit
@@ -165,17 +166,14 @@ def test_foreign_host_calls() -> None:
 
     def submit() -> None:
         stream.fill(memory, 0)
-        info = driver.cuStreamGetCaptureInfo(stream.handle)
-        assert not info[0]
+        info = calls.capture_info(stream.handle)
         foreign = driver.CUDA_HOST_NODE_PARAMS()
         foreign.fn = driver.CUhostFn(_harmless())
         foreign.userData = id(data)
-        nodes, count = info[4], info[-1]
-        code, node = driver.cuGraphAddHostNode(info[3], nodes, count, foreign)
+        frontier = [driver.CUgraphNode(node) for node in info.frontier]
+        code, node = driver.cuGraphAddHostNode(driver.CUgraph(info.graph), frontier, len(frontier), foreign)
         assert not code
-        update = driver.CUstreamUpdateCaptureDependencies_flags.CU_STREAM_SET_CAPTURE_DEPENDENCIES
-        code, *_ = driver.cuStreamUpdateCaptureDependencies(stream.handle, [node], None, 1, update)
-        assert not code
+        calls.set_frontier(stream.handle, int(node))
 
     with pytest.warns(graphcap.UnownedPointerWarning, match="data of a host call of another library"), stream, _new():
         submit()
