@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pathlib
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents and item.path.name.startswith("test_cupy"):
             item.add_marker(pytest.mark.xdist_group("cupy"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_of_cupys_left() -> None:
+    """What tests of CuPy left to the garbage collector does not go while another test counts."""
+    if cupy_tree.is_loaded():
+        gc.collect()
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,19 @@ from typing import Any
 
 import cffi
 import numpy as np
+import pytest
 
 from tests.emulated_device import standins
 from tests.emulated_device.harness import Board
 
 #: The letters of BLAS.
 DTYPES = {"S": np.float32, "D": np.float64, "C": np.complex64, "Z": np.complex128}
+
+
+def letters(every: str, quick: str) -> list[Any]:
+    """Parameters: the types in ``quick`` always, the others among the slow tests."""
+    return [letter if letter in quick else pytest.param(letter, marks=pytest.mark.slow) for letter in every]
+
 
 _BLAS = """
 int cublasCreate_v2(void **handle);

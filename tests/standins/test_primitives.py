@@ -94,7 +94,7 @@ def same(got: Array, expected: Array) -> None:
     np.testing.assert_array_equal(got, expected)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(x=arrays(), seed=st.integers(0, 999))
 def test_sort(x: Array, seed: int) -> None:
     with harness.board() as board:
@@ -110,7 +110,7 @@ def test_sort(x: Array, seed: int) -> None:
     same(got, np.sort(x, axis=-1, kind="stable"))
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(x=arrays(), seed=st.integers(0, 999))
 def test_argsort_is_stable(x: Array, seed: int) -> None:
     with harness.board() as board:
@@ -124,7 +124,7 @@ def test_argsort_is_stable(x: Array, seed: int) -> None:
     same(got, np.argsort(x, axis=-1, kind="stable"))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(x=arrays(12), seed=st.integers(0, 999))
 def test_lexsort(x: Array, seed: int) -> None:
     keys = x.reshape(x.shape[0], -1)
@@ -183,7 +183,7 @@ def test_reduce(board: Board, name: str, operation: int, shape: tuple[int, int])
         same(got, reduced(x, operation))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(x=arrays())
 def test_extremes_and_their_places(x: Array) -> None:
     """nan wins, and the first of equal ones, as in NumPy."""

@@ -32,8 +32,6 @@ LIBRARIES: Final = {
     "cublas": Library("libcublas.so.13", "blas.cpp", "blas.cpp", "cublas.txt", "cublas*", 15),
     "curand": Library("libcurand.so.10", "rand.cpp", "rand.cpp", "curand.txt", "curand*", 103),
     "cufft": Library("libcufft.so.12", "fft.cpp", "fft.cpp", "cufft.txt", "cufft*", 14),
-    # CuPy asks for it before it loads the next two, and calls nothing of it.
-    "nvjitlink": Library("libnvJitLink.so.13", None, None, None, "nvJitLink*", 0),
     "cusolver": Library("libcusolver.so.12", "solver.cpp", None, "cusolver.txt", "cusolver*", 9),
     "cusparse": Library("libcusparse.so.12", "sparse.cpp", None, "cusparse.txt", "cusparse*", 10),
 }
