@@ -63,3 +63,16 @@ GRAPHCAP_KERNEL void _ZN2my7doubledIfEEvPfi(float *data, int n)
     if (i < n) data[i] *= 2.0f;
 }
 GRAPHCAP_EXPORT(_ZN2my7doubledIfEEvPfi)
+
+/* Pointers inside a struct passed by value. */
+struct ends {
+    int n;
+    const float *in;
+    float *out;
+};
+GRAPHCAP_KERNEL void copy_ends(struct ends ends)
+{
+    int i = GRAPHCAP_GLOBAL_X;
+    if (i < ends.n) ends.out[i] = ends.in[i];
+}
+GRAPHCAP_EXPORT(copy_ends)

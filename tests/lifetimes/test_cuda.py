@@ -94,6 +94,26 @@ def test_a_retained_array_owns_its_memory() -> None:
             _launch(stream, out, np.uint64(address + 8))
 
 
+def test_pointers_inside_structs() -> None:
+    """A struct passed by value may hold pointers; its other words, and padding, are no pointers."""
+    stream, out = make_stream(), kit.device(np.zeros(N)).buffer
+    ends = np.dtype([("n", "<i4"), ("in", "<u8"), ("out", "<u8")], align=True)
+    with foreign_memory(NBYTES) as address:
+        told = pytest.warns(graphcap.UnownedPointerWarning, match=f"argument 0 at byte 8 = {address:#x} ")
+        with told as caught, stream, _new():
+            stream.launch(kit.kernel("copy_ends"), 1, 128, np.array((N, address, out.ptr), ends))
+        assert len(caught[0].message.pointers) == 1  # type: ignore[union-attr]  # a warning of the class asked for
+    x, graph = kit.device(vector(5)).buffer, _new(lifetimes="strict")
+    with stream, graph:
+        stream.launch(kit.kernel("copy_ends"), 1, 128, np.array((N, x.ptr, out.ptr), ends))
+    address = x.ptr
+    del x
+    gc.collect()
+    assert address not in [stream.allocate(NBYTES).ptr for _ in range(16)]
+    graph.replay(stream)
+    np.testing.assert_array_equal(host(out), vector(5))
+
+
 def test_launch_arguments_are_owned() -> None:
     """What graphcap itself is given it keeps, whatever made it."""
     stream = make_stream()
