@@ -65,18 +65,6 @@ def test_jitify(cp: Any) -> None:
         kernel((1,), (1,), ())
 
 
-def test_cub_as_kernel_text(cp: Any) -> None:
-    """Block reductions that CuPy would compile from CUB's headers."""
-    core = cp._core
-    before = core.get_reduction_accelerators()
-    core.set_reduction_accelerators(["cub"])
-    try:
-        with pytest.raises(NotImplementedError, match="CUB"):
-            cp.ones((10, 10)).sum(axis=1)
-    finally:
-        core.set_reduction_accelerators(before)
-
-
 def test_libraries_of_which_nothing_is_there(cp: Any) -> None:
     """cuSOLVER's own status."""
     with pytest.raises(RuntimeError, match="NOT_SUPPORTED"):
