@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import warnings
 
 import pytest
 
@@ -12,4 +13,7 @@ import pytest
 def numba_with_graphcaps_memory() -> None:
     """As a user would turn it on, first thing in the program."""
     if importlib.util.find_spec("numba_cuda") is not None:
-        importlib.import_module("graphcap.interop.numba").use_graphcap_memory()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # what numba-cuda meets in NumPy 2.5 as it is imported
+            adapter = importlib.import_module("graphcap.interop.numba")
+        adapter.use_graphcap_memory()
