@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import cffi
@@ -100,3 +101,38 @@ def test_the_text_of_cub_is_checked_before_it_is_changed() -> None:
     with pytest.raises(ValueError, match="is this the text of the pinned CuPy"):
         cupy_text.cython_source("cub", "cdef extern from 'cupy_cub.h' nogil:\n    void cub_device_reduce(void*)\n")
     assert cupy_text.cython_source("thrust", "text") == "text"
+
+
+_WITHOUT_CONTEXT = """
+import threading
+import numpy as np
+from tests.emulated_device import standins
+standins.load()
+from cuda.bindings import driver as cu
+from tests.standins.interface import interface, library
+
+def draw():
+    out = interface().new("void **")
+    assert library("curand").curandCreateGenerator(out, 161) == 0
+    error, device = cu.cuCtxGetDevice()
+    assert int(error) == 0 and int(device) == 0
+    error, pointer = cu.cuMemAlloc(16)
+    assert library("curand").curandGenerate(out[0], int(pointer), 4) == 0
+    numbers = np.empty(4, np.uint32)
+    cu.cuMemcpyDtoH(numbers.ctypes.data, pointer, 16)
+    got.append(numbers.tolist())
+
+got = []
+for _ in range(2):
+    thread = threading.Thread(target=draw)
+    thread.start()
+    thread.join()
+print(len(got), got[0] == got[1])
+"""
+
+
+def test_a_thread_without_a_context_gets_the_first_devices() -> None:
+    """As from libraries on the CUDA runtime; in a process of its own, for the context is kept."""
+    command = [sys.executable, "-c", _WITHOUT_CONTEXT]
+    done = subprocess.run(command, cwd=loader.FOLDER.parents[1], capture_output=True, text=True, check=False)
+    assert done.stdout == "2 True\n", done.stderr
