@@ -13,6 +13,7 @@ from tests.kernel_headers.programs import Program
 SIZES = (1, 2, 4, 8, 16, 32)
 PROGRAM = Program(
     """
+    #include <cuda/barrier>
     #include <cooperative_groups.h>
     #include <cooperative_groups/reduce.h>
     #include <cooperative_groups/scan.h>
@@ -56,7 +57,8 @@ PROGRAM = Program(
         __shared__ int cells[96];
         __shared__ float floats[40];
         cells[block.thread_rank()] = block.thread_rank();
-        cg::memcpy_async(block, floats, from, sizeof(float) * 37);
+        cg::memcpy_async(block, floats, from, cuda::aligned_size_t<4>(sizeof(float) * 30));
+        cg::memcpy_async(block, floats + 30, 7, from + 30, 100);
         cg::wait(block);
         block.sync();
         int *mine = out + 6 * block.thread_rank();
@@ -67,7 +69,10 @@ PROGRAM = Program(
         mine[4] = anyone(block);
         auto token = block.barrier_arrive();
         block.barrier_wait(cuda_move(token));
+        __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+        if (block.thread_rank() == 0) init(&barrier, block.size());
         cg::sync(block);
+        barrier.arrive_and_wait();
         mine[5] = block.num_threads();
         if (block.thread_rank() < 37) moved[block.thread_rank()] = floats[block.thread_rank()];
     }
