@@ -109,6 +109,21 @@ def test_nvcc_is_a_script_that_refuses() -> None:
     assert "compiles nothing" in version
 
 
+def test_without_a_compiler_the_log_says_so() -> None:
+    out = in_a_child(
+        """
+        from tests.emulated_device.kernel_library import build
+        build.load()
+        from tests.kernel_library.kit import attempt
+        out = attempt("__global__ void k() {}")
+        print(out.code.name, out.log)
+        """,
+        GRAPHCAP_KERNEL_CXX="/no/such/g++",
+    )
+    assert out.startswith("NVRTC_ERROR_COMPILATION")
+    assert "/no/such/g++: No such file or directory" in out
+
+
 def test_only_the_interface_is_exported() -> None:
     nm = shutil.which("nm")
     if nm is None:

@@ -38,11 +38,17 @@ std::string division(std::string_view mnemonic, std::string_view divisor, size_t
     return out + label + "e:\n";
 }
 
+// Compilers write the width into the mnemonic, or leave it to the register: %rax and %r9 are wide, %eax and %r9d are not.
+bool is_wide(std::string_view mnemonic, std::string_view to) {
+    if (mnemonic.back() != 'i') return mnemonic.back() == 'q';
+    return to.substr(0, 2) == "%r" && to.back() != 'd';
+}
+
 // A scalar conversion with truncation; only the registers set aside, no flags.
 std::string conversion(std::string_view mnemonic, std::string_view operands) {
     const size_t comma = operands.rfind(',');
     const std::string from(operands.substr(0, comma)), to(operands.substr(operands.find_first_not_of(" \t", comma + 1)));
-    const bool single = mnemonic.substr(0, 8) == "vcvttss2", wide = mnemonic.back() == 'q';
+    const bool single = mnemonic.substr(0, 8) == "vcvttss2", wide = is_wide(mnemonic, to);
     std::string out;
     if (single)
         out = "\tvcvtss2sd\t" + from + ", %xmm15, %xmm15\n";
@@ -70,7 +76,8 @@ bool is_division(std::string_view m) {
 }
 
 bool is_conversion(std::string_view m) {
-    return m == "vcvttss2sil" || m == "vcvttss2siq" || m == "vcvttsd2sil" || m == "vcvttsd2siq";
+    if (!m.empty() && (m.back() == 'l' || m.back() == 'q')) m.remove_suffix(1);
+    return m == "vcvttss2si" || m == "vcvttsd2si";
 }
 
 }  // namespace

@@ -270,6 +270,7 @@ class Rewriter {
         if (at(name_begin).is(">")) plain_name = name_begin = angle_open(name_begin, first) - 1;
         while (name_begin >= first + 2 && at(name_begin - 1).is("::") && at(name_begin - 2).kind == Token::identifier)
             name_begin -= 2;
+        if (at(plain_name).is("void")) return;  // a pointer to a kernel
         bool c = c_linkage();
         std::string bound;
         for (size_t k = first; k < open; ++k) {

@@ -48,7 +48,8 @@ std::string hash_of_headers(const Toolchain& made) {
 
 Toolchain look() {
     Toolchain made;
-    made.compiler = setting("CXX", "g++");
+    const std::string otherwise = setting("CXX", "g++");
+    made.compiler = setting("GRAPHCAP_KERNEL_CXX", otherwise.find("clang") == std::string::npos ? otherwise.c_str() : "g++");
     made.library = GRAPHCAP_LIBRARY_FOLDER;
     made.include = made.library + "/include";
     made.kernels = GRAPHCAP_KERNELS_FOLDER;
@@ -96,7 +97,7 @@ const Toolchain& toolchain() {
 std::vector<std::string> common_flags(const Options& options) {
     const Toolchain& tools = toolchain();
     std::vector<std::string> flags = {
-        "-std=" + options.standard, "-O2", "-fPIC",
+        "-std=" + options.standard, "-O2", "-fPIC", "-fsigned-char",
         // A static variable of a template would otherwise be one and the same in all modules of the process.
         "-fno-gnu-unique", "-fno-semantic-interposition",
         // What kernel text takes for granted and the C++ standard does not give.
