@@ -85,12 +85,11 @@ def run_file(file: str, limit: float, plan: dict[str, Any]) -> Result:
             "-q",
             "--tb=short",
             "--no-header",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:randomly",
-        ]
-        command += ["-c", str(sdist / "pyproject.toml"), "--rootdir", str(sdist), "-p", "tests.cupy.upstream.plugin"]
+            "-m",
+            "not slow",
+        ]  # slow: needs gigabytes
+        command += ["-p", "no:cacheprovider", "-p", "no:randomly", "-p", "tests.cupy.upstream.plugin"]
+        command += ["-c", str(sdist / "pyproject.toml"), "--rootdir", str(sdist)]
         command.append(str(path))
         done = subprocess.run(
             command, cwd=scratch, env=environment, capture_output=True, text=True, timeout=limit + 600, check=False
