@@ -118,6 +118,31 @@ def test_the_size_of_stacks_is_a_setting() -> None:
             assert "stack overflow (65536 bytes" in done.stdout
 
 
+def test_a_kernel_that_spins_is_ended() -> None:
+    """Thread 0 comes first and waits for what thread 1 would write; a barrier before it makes the last thread go on first."""
+    program = (
+        "from tests.emulated_device import loader; loader.load()\n"
+        "from tests.emulated_device.harness import Board, code, ok\n"
+        "from tests.emulated_device import control\n"
+        "import numpy as np\n"
+        "from cuda.bindings import driver as cu\n"
+        "board = Board()\n"
+        "for sync in (0, 1, 0):\n"
+        "    flag = board.buffer(4, 0)\n"
+        "    board.launch(board.kernel('spin', 'threads'), board.stream(), np.uint64(flag), np.int32(sync), block=2)\n"
+        "    print(code(cu.cuCtxSynchronize()))\n"
+        "    control.reset_faults()\n"
+        "print(control.notes()[0])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=100, check=False,
+        env={**os.environ, "GRAPHCAP_EMULATED_TIMEOUT": "0.3"},
+    )  # fmt: skip
+    *codes, note = done.stdout.splitlines()
+    assert codes == ["702", "0", "702"], done.stderr
+    assert "kernel spin, block (0, 0, 0), thread (0, 0, 0): it does not end" in note
+
+
 @pytest.mark.parametrize("seed", [0, 3])
 def test_a_trap(board: Board, seed: int) -> None:
     control.seed(seed)

@@ -225,6 +225,10 @@ def test_seed_0_is_the_natural_order_and_others_shuffle(board: Board) -> None:
         warps = [thread % block // 32 for thread in blocks[0]]
         assert sum(a != b for a, b in itertools.pairwise(warps)) == 3  # warps stay together
     assert len({tuple(order) for order in orders.values()}) == 6
+    begun = {seed: [order[i] // block for i in range(0, grid * block, block)] for seed, order in orders.items()}
+    assert any(begun[seed] != begun[0] for seed in range(1, 6))
+    lanes = {seed: [thread % 32 for thread in order if thread < 32] for seed, order in orders.items()}
+    assert sum(lanes[seed] != list(range(32)) for seed in range(1, 6)) == 5
     for seed in seeds(6):
         assert _order(board, grid, block) == orders[seed]  # one seed, one order
 

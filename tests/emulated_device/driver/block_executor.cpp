@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "scheduler.h"
+#include "watchdog.h"
 
 namespace emulator::block_executor {
 namespace {
@@ -56,6 +57,7 @@ std::atomic<uint64_t> next_seed{0};  // taken over by the next grid, so that set
 
 // Back to a state in which the next grid can run.
 void settle() {
+    watchdog::end();
     grid.current = &grid.native;
     grid.idle.clear();
     grid.launch = nullptr;
@@ -91,6 +93,12 @@ std::string abandon() {
     return where;
 }
 
+bool in_kernel(uintptr_t address) {
+    if (grid.current == &grid.native) return false;
+    const Image& image = *grid.code->image;
+    return address >= image.low && address < image.high;
+}
+
 bool behind_shared(uintptr_t address) { return address - reinterpret_cast<uintptr_t>(shared_end()) < 4096; }
 
 std::string trouble() { return std::exchange(grid.trouble, {}); }
@@ -121,6 +129,7 @@ CUresult run(const KernelCode& code, const unsigned size[3], const unsigned bloc
     grid.blocks = uint64_t{size[0]} * size[1] * size[2];
     grid.blocks_begun = 0;
     order::arrange(block);
+    watchdog::begin();
     block::run_grid();
     const CUresult result = grid.result;
     settle();

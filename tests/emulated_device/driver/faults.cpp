@@ -13,6 +13,7 @@
 #include "kernel.h"
 #include "memory.h"
 #include "protection.h"
+#include "watchdog.h"
 
 namespace emulator {
 namespace {
@@ -27,8 +28,19 @@ struct Guarded {
 // Kept trivially initialised: the signal handler reads it.
 thread_local Guarded* guarded = nullptr;
 
-constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-struct sigaction previous_actions[4];
+constexpr int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGURG};  // the last one is the watchdog's
+constexpr int signal_count = 5;
+struct sigaction previous_actions[signal_count];
+
+uintptr_t interrupted_at([[maybe_unused]] const void* context) {
+#if defined(__x86_64__)
+    return static_cast<uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#elif defined(__aarch64__)
+    return static_cast<uintptr_t>(static_cast<const ucontext_t*>(context)->uc_mcontext.pc);
+#else
+    return 0;
+#endif
+}
 
 bool is_write([[maybe_unused]] const void* context) {
 #if defined(__x86_64__)
@@ -39,7 +51,12 @@ bool is_write([[maybe_unused]] const void* context) {
 }
 
 void on_fault(int signal, siginfo_t* info, void* context) {
-    if (guarded && guarded->active && info->si_code > 0) {  // not one that somebody sent
+    if (signal == SIGURG && guarded && guarded->active && watchdog::wants_to_stop()) {
+        if (!block_executor::in_kernel(interrupted_at(context))) return;  // the watchdog comes again
+        guarded->active = 0;
+        siglongjmp(guarded->back, signal);
+    }
+    if (guarded && guarded->active && info->si_code > 0 && signal != SIGURG) {  // not one that somebody sent
         if (signal == SIGFPE) {
             protection::reopen();  // the divisor may lie in device memory; going back restores what was
             if (division::settle(context)) return;
@@ -51,7 +68,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
     }
     // Not ours: let whoever was there before report it.
     struct sigaction previous {};
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < signal_count; ++i)
         if (signals[i] == signal) previous = previous_actions[i];
     if (previous.sa_flags & SA_SIGINFO) {
         if (previous.sa_sigaction) {
@@ -62,6 +79,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
         previous.sa_handler(signal);
         return;
     }
+    if (signal == SIGURG) return;  // ignored by default
     ::signal(signal, SIG_DFL);  // the access is repeated and ends the process
     if (info->si_code <= 0) raise(signal);  // sent by somebody: there is no access to repeat
 }
@@ -119,7 +137,10 @@ void install_handler() {
         action.sa_sigaction = on_fault;
         action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
         sigemptyset(&action.sa_mask);
-        for (int i = 0; i < 4; ++i) sigaction(signals[i], &action, &previous_actions[i]);
+        for (int i = 0; i < signal_count; ++i) {
+            if (signals[i] == SIGURG) action.sa_flags |= SA_RESTART;
+            sigaction(signals[i], &action, &previous_actions[i]);
+        }
         return true;
     }();
     (void)installed;
@@ -171,6 +192,10 @@ CUresult run_protected(const Operation& operation, Work& work, std::string& trou
         trouble = where + "stack overflow (" + std::to_string(fiber::stack_bytes()) +
                   " bytes, see GRAPHCAP_EMULATED_STACK)";
         return CUDA_ERROR_HARDWARE_STACK_ERROR;
+    }
+    if (fault == SIGURG) {
+        trouble = where + "it does not end; threads that spin on memory wait for ever here (see GRAPHCAP_EMULATED_TIMEOUT)";
+        return CUDA_ERROR_LAUNCH_TIMEOUT;
     }
     trouble = where + explain(fault, guard);
     return fault == SIGFPE || fault == SIGILL ? CUDA_ERROR_LAUNCH_FAILED : CUDA_ERROR_ILLEGAL_ADDRESS;

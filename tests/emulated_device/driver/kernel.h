@@ -11,6 +11,7 @@ namespace emulator {
 struct Image : Counted {
     void* object = nullptr;
     graphcap_image_table* table = nullptr;
+    uintptr_t low = 0, high = 0;     // where it is mapped
     std::vector<uintptr_t> globals;  // its variables that somebody asked for
     void forget_globals();
     ~Image() override;
@@ -71,6 +72,8 @@ CUresult run(const KernelCode& code, const unsigned grid[3], const unsigned bloc
              Work& work);
 // Forgets a grid that was left by a fault, and says where it was: "kernel f, block (…), thread (…): ".
 std::string abandon();
+// Whether a kernel's own code is what runs at this address. For signal handlers.
+bool in_kernel(uintptr_t address);
 // Whether the address is in the closed page behind dynamic shared memory.
 bool behind_shared(uintptr_t address);
 // What went wrong in the last grid, in words; asking forgets it.

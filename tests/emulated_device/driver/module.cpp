@@ -64,6 +64,19 @@ CUresult measure(const void* image, size_t& bytes) {
     return CUDA_SUCCESS;
 }
 
+void find_extent(const void* data, Image& image) {
+    const link_map* map = nullptr;
+    if (dlinfo(image.object, RTLD_DI_LINKMAP, &map) != 0) return;
+    Elf64_Ehdr header;
+    std::memcpy(&header, data, sizeof header);
+    image.low = map->l_addr;
+    for (unsigned i = 0; i < header.e_phnum; ++i) {
+        Elf64_Phdr segment;
+        std::memcpy(&segment, static_cast<const char*>(data) + header.e_phoff + i * sizeof segment, sizeof segment);
+        if (segment.p_type == PT_LOAD) image.high = std::max<uintptr_t>(image.high, map->l_addr + segment.p_vaddr + segment.p_memsz);
+    }
+}
+
 CUresult load(const void* data, Ref<Image>& out) {
     size_t bytes = 0;
     if (const CUresult error = measure(data, bytes)) return error;
@@ -95,6 +108,7 @@ CUresult load(const void* data, Ref<Image>& out) {
         note("image refused: it exports no graphcap_image table of this version");
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
+    find_extent(data, *image);
     out = image;
     return CUDA_SUCCESS;
 }

@@ -198,6 +198,17 @@ GRAPHCAP_KERNEL void big_local(int *out, int at)
 }
 GRAPHCAP_EXPORT(big_local)
 
+/* Waits for what another thread, which cannot run meanwhile, would have to write. */
+GRAPHCAP_KERNEL void spin(volatile int *flag, int sync)
+{
+    if (sync) GRAPHCAP_BARRIER();
+    if (GRAPHCAP_THREAD_X == 0)
+        while (*flag == 0) {}
+    else
+        *flag = 1;
+}
+GRAPHCAP_EXPORT(spin)
+
 GRAPHCAP_KERNEL void trap(int thread)
 {
     if ((int)GRAPHCAP_THREAD_X == thread) GRAPHCAP_TRAP();
