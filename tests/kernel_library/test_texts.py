@@ -27,7 +27,7 @@ PLAIN = 'extern "C" __global__ void k(int *x)\n{\n    __shared__ int kept[1];\n 
         "extern \"C\" { typedef __global__ void (*pointer)(int *); }\n" + PLAIN,
         "template <class T, class = decltype(T{} + 1)> struct U {};\n" + PLAIN,
         "extern \"C\" int printf(const char *, ...);\n" + PLAIN.replace("kept[0] =", "if (x[0] < 0) printf(\"%d\\n\", x[0]); kept[0] ="),
-        "".join(f"__device__ int filler_{n}(int x) {{ return x + {n}; }}\n" for n in range(2000)) + PLAIN,
+        "".join(f"__device__ int filler_{n}(int x) {{ return x + {n}; }}\n" for n in range(400)) + PLAIN,
     ],
     ids=["CRLF", "one line", "no newline", "UTF-8", "continued lines", "pragmas", "line directive", "comments", "comment in parameters", "types before", "pointer to a kernel",
          "template before", "declarations of the C library", "long"],

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "declarations.h"
+#include "markers.h"
 #include "tokens.h"
 
 namespace kernel_library {
@@ -21,21 +23,22 @@ struct Edit {
     std::string text;
 };
 
-// A dynamic shared array, cut into its parts.
-struct DynamicShared {
-    std::string name, definition;
-};
+std::vector<Token> of_kind(const std::vector<Token>& tokens, bool directives) {
+    std::vector<Token> out;
+    for (const Token& token : tokens)
+        if ((token.kind == Token::directive) == directives) out.push_back(token);
+    return out;
+}
 
-class Rewriter {
+class Rewriter : Declarations {
    public:
-    Rewriter(std::string_view text, const RewriteRules& rules) : text_(text), rules_(rules) {
-        for (Token& token : tokenize(text)) (token.kind == Token::directive ? directives_ : tokens_).push_back(token);
-    }
+    Rewriter(std::string_view text, const std::vector<Token>& tokens, const RewriteRules& rules)
+        : Declarations(of_kind(tokens, false)), text_(text), rules_(rules), directives_(of_kind(tokens, true)) {}
 
     Rewritten run() {
         for (const Token& directive : directives_) mark(directive);
         scopes_.push_back({});
-        for (i_ = 0; i_ < tokens_.size(); ++i_) step();
+        for (i_ = 0; i_ < size(); ++i_) step();
         Rewritten out;
         out.text = apply();
         out.plain_kernels.assign(plain_.begin(), plain_.end());
@@ -45,11 +48,6 @@ class Rewriter {
     }
 
    private:
-    const Token& at(size_t i) const {
-        static const Token none{Token::punctuator, 0, 0, ""};
-        return i < tokens_.size() ? tokens_[i] : none;
-    }
-
     void step() {
         const Token& token = at(i_);
         if (token.is("{")) {
@@ -61,7 +59,7 @@ class Rewriter {
         } else if (token.kind == Token::identifier) {
             word(token);
         } else if (token.is("<") && at(i_ + 1).is("<") && at(i_ + 2).is("<") && at(i_ + 2).end == token.begin + 3) {
-            const Place where = place_of(token);
+            const Place where = place_of(token, text_, directives_);
             complaints_ += where.file + "(" + std::to_string(where.line) +
                            "): error: a kernel cannot launch kernels (<<<...>>>) on the emulated device\n";
             i_ += 2;
@@ -83,8 +81,8 @@ class Rewriter {
         } else if (token.is("asm") || token.is("__asm__") || token.is("__asm")) {
             inline_assembly();
         } else if (token.is("__launch_bounds__")) {
-            const size_t end = at(i_ + 1).is("(") ? closing(i_ + 1) : tokens_.size();
-            if (end < tokens_.size()) replace_range(token.begin, at(end).end, "");
+            const size_t end = at(i_ + 1).is("(") ? closing(i_ + 1) : size();
+            if (end < size()) replace_range(token.begin, at(end).end, "");
         }
     }
 
@@ -96,40 +94,14 @@ class Rewriter {
         const Token& text = at(open + 1);
         if (!at(open).is("(") || text.kind != Token::string) return;
         if (text.text.find_first_not_of("\" \t") == std::string_view::npos) return;  // a barrier for the compiler alone
-        const Place where = place_of(at(i_));
+        Place where = place_of(at(i_), text_, directives_);
+        for (const std::string& folder : rules_.own_folders) where.system |= where.file.compare(0, folder.size(), folder) == 0;
         if (where.system) return;
         std::string file;
         for (const char c : where.file)
             if (std::string_view("%{}|\\\"").find(c) == std::string_view::npos) file += c;
         insert(text.begin, "\".error \\\"" + file + "(" + std::to_string(where.line) +
                                "): inline PTX is not available on the emulated device\\\"\\n\" ");
-    }
-
-    struct Place {
-        std::string file;
-        long line = 0;
-        bool system = false;
-    };
-
-    // By the last line marker before the token.
-    Place place_of(const Token& token) const {
-        Place out;
-        for (auto one = directives_.rbegin(); one != directives_.rend(); ++one) {
-            if (one->begin > token.begin || !is_marker(*one)) continue;
-            const size_t open = one->text.find('"'), close = one->text.rfind('"');
-            out.file = std::string(one->text.substr(open + 1, close - open - 1));
-            out.system = one->text.find(" 3", close) != std::string_view::npos;
-            for (const std::string& folder : rules_.own_folders) out.system |= out.file.compare(0, folder.size(), folder) == 0;
-            const std::string_view between = text_.substr(one->end, token.begin - one->end);
-            out.line = std::stol(std::string(one->text.substr(2))) - 1 + std::count(between.begin(), between.end(), '\n');
-            break;
-        }
-        return out;
-    }
-
-    static bool is_marker(const Token& directive) {
-        return directive.text.size() >= 3 && directive.text[1] == ' ' &&
-               isdigit(static_cast<unsigned char>(directive.text[2])) && directive.text.find('"') != std::string_view::npos;
     }
 
     // ---- scopes
@@ -201,48 +173,6 @@ class Rewriter {
         return false;
     }
 
-    // ---- brackets
-
-    // The token that closes the bracket at `open`, or `open` where there is none.
-    size_t closing(size_t open) const {
-        const std::string_view opens = at(open).text;
-        if (opens != "(" && opens != "[" && opens != "{") return open;
-        size_t depth = 0;
-        for (size_t k = open; k < tokens_.size(); ++k) {
-            const std::string_view t = at(k).text;
-            if (at(k).kind != Token::punctuator) continue;
-            if (t == "(" || t == "[" || t == "{") ++depth;
-            if ((t == ")" || t == "]" || t == "}") && --depth == 0) return k;
-        }
-        return tokens_.size();
-    }
-
-    // The "<" that belongs to the ">" at `close`.
-    size_t angle_open(size_t close, size_t limit) const {
-        int depth = 0;
-        for (size_t k = close + 1; k-- > limit;) {
-            if (at(k).is(">")) ++depth;
-            if (at(k).is("<") && --depth == 0) return k;
-        }
-        return close;
-    }
-
-    std::string join(size_t begin, size_t end) const {
-        std::string out;
-        for (size_t k = begin; k < end; ++k) {
-            if (!out.empty()) out += ' ';
-            out += at(k).text;
-        }
-        return out;
-    }
-
-    // Past attributes in any spelling at `k`, or `k` itself.
-    size_t past_attribute(size_t k) const {
-        if (at(k).is("__attribute__") || at(k).is("alignas") || at(k).is("__launch_bounds__")) return closing(k + 1) + 1;
-        if (at(k).is("[") && at(k + 1).is("[")) return closing(k) + 1;
-        return k;
-    }
-
     // ---- kernels
 
     // A kernel's declaration begins at statement_; we stand at its __global__.
@@ -257,7 +187,7 @@ class Rewriter {
         size_t open = i_ + 1;
         for (;; ++open) {
             const Token& token = at(open);
-            if (open >= tokens_.size() || token.is(";") || token.is("{")) return;  // not a function
+            if (open >= size() || token.is(";") || token.is("{")) return;  // not a function
             const size_t behind = past_attribute(open);
             if (behind != open) {
                 open = behind - 1;
@@ -285,8 +215,8 @@ class Rewriter {
             plain_.insert(own_name);
         }
         size_t end = close + 1;
-        while (end < tokens_.size() && !at(end).is(";") && !at(end).is("{")) ++end;
-        if (definition_of_template || end >= tokens_.size()) return;
+        while (end < size() && !at(end).is(";") && !at(end).is("{")) ++end;
+        if (definition_of_template || end >= size()) return;
         if (at(end).is(";") && !instantiation) return;  // a mere declaration
         const std::string shown = c ? own_name : scopes_.back().path + join(name_begin, open);
         const std::string registration = " static graphcap_detail::kernel_of<void (*)(" + parameter_types(open, close) +
@@ -298,51 +228,14 @@ class Rewriter {
             bodies_[end] = registration;
     }
 
-    std::string first_argument(size_t open) const {
-        const size_t close = closing(open);
-        size_t end = open + 1;
-        while (end < close && !at(end).is(",")) end = closing(end) + 1;
-        return join(open + 1, end);
-    }
-
-    // The parameter list as a function type takes it: without default arguments.
-    std::string parameter_types(size_t open, size_t close) const {
-        std::string out;
-        bool in_default = false;
-        int angles = 0;
-        for (size_t k = open + 1; k < close; ++k) {
-            const Token& token = at(k);
-            if (in_default) {
-                if (token.is("<")) ++angles;
-                if (token.is(">") && angles) --angles;
-                if (token.is(",") && !angles) in_default = false;
-                else if (closing(k) != k) k = closing(k);
-                if (in_default) continue;
-            } else if (token.is("=")) {
-                in_default = true;
-                angles = 0;
-                continue;
-            }
-            if (token.is("__grid_constant__")) continue;
-            const size_t inside = closing(k);
-            if (inside != k && inside < close) {  // a nested list, taken as it is
-                out += " " + join(k, inside + 1);
-                k = inside;
-                continue;
-            }
-            out += " " + std::string(token.text);
-        }
-        return out;
-    }
-
     // ---- shared memory
 
     void shared(const Token& token) {
         size_t begin = i_;
         while (begin > 0 && !at(begin - 1).is(";") && !at(begin - 1).is("{") && !at(begin - 1).is("}")) --begin;
         size_t end = i_;
-        while (end < tokens_.size() && !at(end).is(";") && !at(end).is("}"))
-            end = closing(end) == end ? end + 1 : std::min(closing(end) + 1, tokens_.size());
+        while (end < size() && !at(end).is(";") && !at(end).is("}"))
+            end = closing(end) == end ? end + 1 : std::min(closing(end) + 1, size());
         bool dynamic = false, is_static = false;
         for (size_t k = begin; k < end && !at(k).is("="); ++k) {
             dynamic |= at(k).is("extern");
@@ -363,49 +256,6 @@ class Rewriter {
         replace_range(at(begin).begin, at(end).end, definitions);
         i_ = end;
         statement_ = i_ + 1;
-    }
-
-    // The declarators of `extern __shared__ T a[], b[][4];`, each a reference to where the block's dynamic memory begins.
-    std::vector<DynamicShared> dynamic_shared(size_t begin, size_t end) const {
-        std::vector<size_t> kept;
-        for (size_t k = begin; k < end; ++k) {
-            const size_t behind = past_attribute(k);
-            if (behind != k) {
-                k = behind - 1;
-                continue;
-            }
-            if (at(k).is("extern") || at(k).is("__shared__") || at(k).is("static")) continue;
-            kept.push_back(k);
-        }
-        std::vector<DynamicShared> out;
-        std::string type, name, extents;
-        int angles = 0;
-        bool type_known = false;
-        auto finish = [&] {
-            if (!name.empty())
-                out.push_back({name, "__attribute__((__unused__)) " + type + " (&" + name + ")" + extents + " = *reinterpret_cast<" +
-                                         type + " (*)" + extents + ">(graphcap_state.shared); "});
-            name.clear();
-            extents.clear();
-        };
-        for (size_t n = 0; n < kept.size(); ++n) {
-            const Token& token = at(kept[n]);
-            const Token& next = n + 1 < kept.size() ? at(kept[n + 1]) : at(end);
-            if (token.is("<")) ++angles;
-            if (token.is(">")) --angles;
-            if (!angles && token.is(",")) {
-                finish();
-            } else if (!angles && token.kind == Token::identifier && (next.is("[") || next.is(",") || next.is(";"))) {
-                name = token.text;
-                type_known = true;
-            } else if (!angles && !name.empty()) {
-                extents += token.text;
-            } else if (!type_known) {
-                type += (type.empty() ? "" : " ") + std::string(token.text);
-            }
-        }
-        finish();
-        return out;
     }
 
     // A function's body opens at i_: it gets the namespace's dynamic arrays that it names as its own references.
@@ -429,7 +279,7 @@ class Rewriter {
     void mark(const Token& directive) {
         if (!is_marker(directive)) return;
         const size_t open = directive.text.find('"'), close = directive.text.rfind('"');
-        const std::string file(directive.text.substr(open + 1, close - open - 1));
+        const std::string file = marked_file(directive);
         files_.insert(file);
         if (!rules_.given_folder.empty() && file.compare(0, rules_.given_folder.size(), rules_.given_folder) == 0) {
             const size_t from = directive.begin + open + 1;
@@ -484,7 +334,7 @@ class Rewriter {
 
     std::string_view text_;
     const RewriteRules& rules_;
-    std::vector<Token> tokens_, directives_;
+    std::vector<Token> directives_;
     std::vector<Scope> scopes_;
     std::vector<Edit> edits_;
     std::vector<DynamicShared> namespace_shared_;
@@ -498,7 +348,9 @@ class Rewriter {
 
 }  // namespace
 
-Rewritten rewrite(std::string_view preprocessed, const RewriteRules& rules) { return Rewriter(preprocessed, rules).run(); }
+Rewritten rewrite(std::string_view preprocessed, const RewriteRules& rules) {
+    return Rewriter(preprocessed, tokenize(preprocessed), rules).run();
+}
 
 std::string_view normalized_expression(std::string_view expression) {
     auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\n'; };
