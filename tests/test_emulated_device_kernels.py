@@ -167,7 +167,8 @@ def test_attributes_and_occupancy(board: Board) -> None:
 def test_kernels_are_found_by_the_compilers_names_too(board: Board, tmp_path: Path) -> None:
     source = tmp_path / "named.c"
     source.write_text(
-        '#include "graphcap_kernel.h"\n'
+        '#include "graphcap_kernel.h"\n#include <stdio.h>\n'
+        "__attribute__((used)) static void use_a_library(void) { fflush(stdout); }\n"
         'template <class T> __attribute__((visibility("default"))) void twice(T *out) { *out = *out + *out; }\n'
         '__attribute__((visibility("default"))) int exp_of = 1;\n'
         'static graphcap_detail::entry<void (*)(float *)>::of<&twice<float>> one("twice<float>");\n'
@@ -182,6 +183,7 @@ def test_kernels_are_found_by_the_compilers_names_too(board: Board, tmp_path: Pa
     assert board.read(cell, np.float32, 1)[0] == 1.5 * 16
     for name in (b"_Z5twiceIdEvPT_", b"exp", b"exp_of", b"graphcap_image"):  # not there, libm's, a variable, a table
         assert code(cu.cuModuleGetFunction(module, name)) == NOT_FOUND
+    assert code(cu.cuModuleGetGlobal(module, b"stdout")) == NOT_FOUND  # a library's, not the image's own
     # The second one has launch bounds and block-shared memory of its own.
     bounded, names = ok(cu.cuModuleGetFunction(module, b"twice<int>")), cu.CUfunction_attribute
     assert ok(cu.cuFuncGetAttribute(names.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, bounded)) == 64
