@@ -505,8 +505,8 @@ def pool_id_of(pool: Any) -> MempoolId:
     """
     if pool is None:
         return NO_POOL
-    if isinstance(pool, Graph):
-        return pool.pool()
+    if callable(getattr(pool, "pool", None)):  # a graph, whole or in segments
+        return MempoolId(*pool.pool())
     given = getattr(pool, "id", pool)
     if not (isinstance(given, tuple) and len(given) == 2 and all(isinstance(half, int) for half in given)):
         raise TypeError(f"pool: expected a MempoolId, a MemPool or a captured Graph, not {type(pool).__name__}.")

@@ -275,6 +275,7 @@ def test_warm_up_and_options() -> None:
         assert graphcap.current_stream("cpu") is stream
     assert calls == ["warm", "warm", "body"]
     assert graph.pool() == pool.id
+    assert graphcap.Graph("cpu", pool=graph).graph_pool == pool.id
     with graphcap.capture("cpu", on_forbidden="split", strict=True) as graph:
         graph.step(lambda values: values * 2, x)
         graph.step(lambda values: float(values[0]), x)
