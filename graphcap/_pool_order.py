@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,8 +93,8 @@ def check_pool_order(graphs: Iterable[Graph]) -> PoolOrder:
     Returns
     -------
     PoolOrder
-        Empty if the order does not matter. Copies, fills and all work of the CPU are known exactly; a kernel of another device
-        counts as possibly writing whatever it is given a pointer to.
+        Empty if the order does not matter. Copies, fills and array work of the CPU are known exactly; a kernel counts as
+        possibly writing whatever it is given a pointer to (on the CPU, as writing every argument that can be written).
 
     Raises
     ------
@@ -140,33 +141,43 @@ def _traces(index: int, graph: Graph) -> tuple[tuple[type, int], PoolTraces]:
 
 
 def _overwritten(index: int, traces: PoolTraces, other_index: int, other: PoolTraces) -> Iterator[PoolConflict]:
-    alive = [array for array in traces.left if array.watch.alive]
+    alive = _Arrays(array for array in traces.left if array.watch.alive)
     if not alive or other.uses is None:
         return
-    uses = [use for use in other.uses() if use.writes]
-    for array in alive:
-        # An exact answer is worth more than a possible one.
-        hits = sorted((use for use in uses if _meets(use, array)), key=lambda use: use.reads)
-        if hits:
-            use = hits[0]
-            # A node that is known to read and write alike is known to write; of a kernel's pointer it is not known.
-            kind = "may be overwritten" if use.reads and use.writes else "overwritten"
-            size = array.high - array.low
-            yield PoolConflict(kind, index, other_index, array.low, size, array.made_at, use.node)
+    found: dict[LeftArray, PointerUse] = {}
+    for use in other.uses():
+        for array in alive.touched_by(use) if use.writes else ():
+            if array not in found or (found[array].reads and not use.reads):
+                found[array] = use  # an exact answer is worth more than a possible one
+    for array, use in found.items():
+        # What is known is told as a read or a write; of a kernel's pointer it is not known.
+        kind = "may be overwritten" if use.reads else "overwritten"
+        size = array.high - array.low
+        yield PoolConflict(kind, index, other_index, array.low, size, array.made_at, use.node)
 
 
 def _inputs(index: int, traces: PoolTraces, other_index: int, other: PoolTraces) -> Iterator[PoolConflict]:
-    if traces.uses is None:
+    left = _Arrays(other.left)
+    if traces.uses is None or not left:
         return
     for use in traces.uses():
-        low, high = use.address, use.address + use.nbytes
-        if not use.reads or overlaps(low, low + 1, traces.given):
-            continue  # its own
-        for array in other.left:
-            if array.low <= low < array.high:
-                yield PoolConflict("input", index, other_index, low, high - low, array.made_at, use.node)
-                break
+        if use.reads and not overlaps(use.address, use.address + 1, traces.given):  # not its own
+            for array in left.touched_by(use):
+                yield PoolConflict("input", index, other_index, use.address, use.nbytes, array.made_at, use.node)
 
 
-def _meets(use: PointerUse, array: LeftArray) -> bool:
-    return use.address < array.high and array.low < use.address + use.nbytes
+class _Arrays:
+    """Arrays that lived at the same time, so that they do not overlap, by their memory."""
+
+    def __init__(self, arrays: Iterable[LeftArray]) -> None:
+        self._arrays = sorted(arrays, key=lambda array: array.low)
+        self._lows = [array.low for array in self._arrays]
+
+    def __bool__(self) -> bool:
+        return bool(self._arrays)
+
+    def touched_by(self, use: PointerUse) -> Iterator[LeftArray]:
+        """The arrays of which a use touches some memory."""
+        first = max(bisect_right(self._lows, use.address) - 1, 0)
+        last = bisect_left(self._lows, use.address + use.nbytes)
+        return (array for array in self._arrays[first:last] if use.address < array.high)
