@@ -33,12 +33,20 @@ def _nothing_of_cupys_left() -> None:
         gc.collect()
 
 
-@pytest.fixture(autouse=True)
-def _emulated() -> None:
+@pytest.fixture
+def emulated() -> None:
+    """Skips the test on a real driver."""
     from tests.emulated_device import harness
 
     if not harness.emulated():
         pytest.skip("a real device has libraries of its own")
+
+
+@pytest.fixture(autouse=True)
+def _of_what(request: pytest.FixtureRequest) -> None:
+    """The tests through CuPy run on a GPU too, with the libraries that are there; the others are about the stand-ins alone."""
+    if not request.path.name.startswith("test_cupy"):
+        request.getfixturevalue("emulated")
 
 
 @pytest.fixture
@@ -53,7 +61,7 @@ def board() -> Iterator[Board]:
 
 @pytest.fixture(scope="session")
 def cp() -> Any:
-    """CuPy, from the tree."""
+    """CuPy: from the tree, or on a real driver the one that is installed."""
     try:
         cupy_tree.load()
     except cupy_tree.Unavailable as error:
@@ -64,5 +72,7 @@ def cp() -> Any:
 @pytest.fixture
 def seeds() -> Iterator[range]:
     """Seeds of the order of work; the first seed is put back."""
+    from tests.standins.interface import reseed
+
     yield range(6)
-    control.seed(0)
+    reseed(0)

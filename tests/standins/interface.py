@@ -9,8 +9,8 @@ import cffi
 import numpy as np
 import pytest
 
-from tests.emulated_device import standins
-from tests.emulated_device.harness import Board
+from tests.emulated_device import control, standins
+from tests.emulated_device.harness import Board, emulated
 
 #: The letters of BLAS.
 DTYPES = {"S": np.float32, "D": np.float64, "C": np.complex64, "Z": np.complex128}
@@ -19,6 +19,12 @@ DTYPES = {"S": np.float32, "D": np.float64, "C": np.complex64, "Z": np.complex12
 def letters(every: str, quick: str) -> list[Any]:
     """Parameters: the types in ``quick`` always, the others among the slow tests."""
     return [letter if letter in quick else pytest.param(letter, marks=pytest.mark.slow) for letter in every]
+
+
+def reseed(seed: int) -> None:
+    """Draw the order of work from this seed; a real device goes its own way."""
+    if emulated():
+        control.seed(seed)
 
 
 _BLAS = """

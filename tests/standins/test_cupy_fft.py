@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.emulated_device import control
-from tests.standins.interface import letters
+from tests.standins.interface import letters, reseed
 
 Array = np.ndarray[Any, Any]
 
@@ -72,7 +71,7 @@ def test_a_captured_transform_replays(cp: Any, seeds: range) -> None:
         y = cp.fft.ifft(x * cp.fft.fft(x))
         graph = stream.end_capture()
         for seed in seeds:
-            control.seed(seed)
+            reseed(seed)
             values_ = values(60, "D", seed)
             x.set(values_)
             graph.launch(stream)
@@ -81,7 +80,7 @@ def test_a_captured_transform_replays(cp: Any, seeds: range) -> None:
 
 def test_transforms_go_by_the_order_of_the_current_stream(cp: Any, seeds: range) -> None:
     for seed in seeds:
-        control.seed(seed)
+        reseed(seed)
         stream, x = cp.cuda.Stream(non_blocking=True), values(64, "D", seed)
         with stream:
             d = cp.asarray(x)
@@ -91,6 +90,7 @@ def test_transforms_go_by_the_order_of_the_current_stream(cp: Any, seeds: range)
         np.testing.assert_allclose(cp.asnumpy(f, stream=stream), 2 * np.fft.fft(x), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.usefixtures("emulated")
 def test_half_precision_refuses(cp: Any) -> None:
     with pytest.raises(Exception, match=r"NOT_IMPLEMENTED|NOT_SUPPORTED"):
         cp.cuda.cufft.XtPlanNd((8,), (8,), 1, 8, "E", (8,), 1, 8, "E", 1, "E", order="C", last_axis=-1, last_size=None)

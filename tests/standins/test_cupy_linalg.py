@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.emulated_device import control
-from tests.standins.interface import letters
+from tests.standins.interface import letters, reseed
 
 Array = np.ndarray[Any, Any]
 
@@ -75,7 +74,7 @@ def test_matmul_of_views(cp: Any, dtype: str, view: str) -> None:
     seed=st.integers(0, 10**6),
 )  # fmt: skip
 def test_dot_of_every_shape(cp: Any, dtype: str, m: int, n: int, k: int, swap: tuple[bool, bool], seed: int) -> None:
-    control.seed(seed % 50)
+    reseed(seed % 50)
     a = values(seed, (k, m) if swap[0] else (m, k), dtype)
     b = values(seed + 1, (n, k) if swap[1] else (k, n), dtype)
     da, db = cp.asarray(a), cp.asarray(b)
@@ -88,7 +87,7 @@ def test_dot_of_every_shape(cp: Any, dtype: str, m: int, n: int, k: int, swap: t
     out = cp.full((m, n), np.nan, dtype)
     cp.dot(da, db, out)
     close(cp, out, wide(a) @ wide(b), 4 * k)
-    control.seed(0)
+    reseed(0)
 
 
 CALLS: dict[str, Callable[..., Any]] = {
@@ -178,7 +177,7 @@ def test_the_thin_wrappers_of_matrices(cp: Any, dtype: str) -> None:
 
 def test_products_go_by_the_order_of_the_current_stream(cp: Any, seeds: range) -> None:
     for seed in seeds:
-        control.seed(seed)
+        reseed(seed)
         stream, other = cp.cuda.Stream(non_blocking=True), cp.cuda.Stream(non_blocking=True)
         a = values(seed, (30, 30), "f")
         with stream:
@@ -218,12 +217,14 @@ REFUSED: dict[str, Callable[..., Any]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.usefixtures("emulated")
 def test_solvers_refuse(cp: Any, name: str) -> None:
     """cuSOLVER has no stand-in: nothing gives a wrong number, everything raises."""
     with pytest.raises(Exception, match=r"NOT_SUPPORTED|nvJitLink|not on the emulated device|not supported"):
         REFUSED[name](cp, cp.eye(3) * 2)
 
 
+@pytest.mark.usefixtures("emulated")
 def test_sparse_products_refuse(cp: Any) -> None:
     with pytest.raises(Exception, match=r"NOT_SUPPORTED|nvJitLink|not on the emulated device|not supported"):
         from cupyx.scipy import sparse

@@ -6,7 +6,11 @@ import re
 import subprocess
 from typing import Any
 
+import pytest
+
 from tests.emulated_device import cupy_tree, standins
+
+pytestmark = pytest.mark.usefixtures("emulated")
 
 
 def test_the_lists_are_what_the_wheel_links(cp: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.emulated_device import control
+from tests.standins.interface import reseed
 
 N = 20_000
 
@@ -88,7 +88,7 @@ def test_draws_go_by_the_order_of_the_current_stream(cp: Any, seeds: range) -> N
     """A draw between two kernels of a stream lies between them, under every order of work."""
     expected = None
     for seed in seeds:
-        control.seed(seed)
+        reseed(seed)
         state, stream = cp.random.RandomState(3), cp.cuda.Stream(non_blocking=True)
         with stream:
             x = state.random_sample(1000, dtype=np.float32)
@@ -110,6 +110,7 @@ def test_cupy_itself_refuses_to_draw_in_a_capture(cp: Any) -> None:
         stream.end_capture()
 
 
+@pytest.mark.usefixtures("emulated")
 def test_the_bit_generators_refuse(cp: Any) -> None:
     """They carry NVIDIA's device-side generators, for which there is no stand-in."""
     with pytest.raises((NotImplementedError, RuntimeError)):

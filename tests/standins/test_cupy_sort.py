@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from tests.emulated_device import control
-from tests.standins.interface import letters
+from tests.standins.interface import letters, reseed
 
 Array = np.ndarray[Any, Any]
 
@@ -47,14 +47,14 @@ def same(cp: Any, got: Any, expected: Any) -> None:
 @given(x=arrays(), data=st.data())
 def test_sort_and_argsort(cp: Any, x: Array, data: st.DataObject) -> None:
     axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
-    control.seed(data.draw(st.integers(0, 50)))
+    reseed(data.draw(st.integers(0, 50)))
     d = cp.asarray(x)
     same(cp, cp.sort(d, axis=axis), np.sort(x, axis=axis))
     same(cp, cp.argsort(d, axis=axis), np.argsort(x, axis=axis, kind="stable"))
     same(cp, d, x)
     d.sort(axis=axis)
     same(cp, d, np.sort(x, axis=axis))
-    control.seed(0)
+    reseed(0)
 
 
 @settings(max_examples=30)
@@ -127,7 +127,7 @@ def test_rows_beyond_a_launch(cp: Any) -> None:
 
 def test_sorting_goes_by_the_order_of_the_current_stream(cp: Any, seeds: range) -> None:
     for seed in seeds:
-        control.seed(seed)
+        reseed(seed)
         x, stream = np.random.default_rng(seed).standard_normal(500), cp.cuda.Stream(non_blocking=True)
         with stream:
             d = cp.asarray(x)
@@ -151,7 +151,7 @@ def test_a_captured_sort_sorts_what_is_there_at_the_replay(cp: Any, seeds: range
         z = cp.argsort(x, axis=0)
         graph = stream.end_capture()
         for seed in seeds:
-            control.seed(seed)
+            reseed(seed)
             values = np.random.default_rng(seed).standard_normal((3, 40)).astype(np.float32)
             x.set(values)
             graph.launch(stream)
@@ -171,7 +171,7 @@ def test_a_sort_in_a_capture_of_graphcap(cp: Any, seeds: range) -> None:
         y = cp.sort(x) + cp.sort(-x)
     assert cp.get_default_memory_pool().total_bytes() == before
     for seed in seeds:
-        control.seed(seed)
+        reseed(seed)
         values = np.random.default_rng(seed).standard_normal(300)
         x.set(values)
         graph.replay()
@@ -221,6 +221,7 @@ def test_histograms_by_cub(cub: Any) -> None:
         same(cub, cub.histogram(cub.asarray(x.astype(kind)), 8)[0], np.histogram(x.astype(kind), 8)[0])
 
 
+@pytest.mark.usefixtures("emulated")
 def test_cub_is_what_did_it(cub: Any) -> None:
     """One launch of ours, and no kernel of CuPy's own."""
     x = cub.ones(1000)
