@@ -294,6 +294,16 @@ def test_norms_sums_and_extremes(board: Board, letter: str, device: bool) -> Non
     assert ask(f"I{letter.lower()}amin", np.int32) == 1 + np.argmin(_one_norm(x))
 
 
+def test_of_equal_extremes_the_first_counts(board: Board) -> None:
+    blas, out, x = Blas(board), np.zeros(1, np.int32), board.upload(np.array([1.0, -3, 3, 0, 0]))
+    assert blas("Idamax_v2", 5, x, 1, address(out)) == 0
+    assert out[0] == 2
+    assert blas("Idamin_v2", 5, x, 1, address(out)) == 0
+    assert out[0] == 4
+    assert blas("Idamax_v2", 0, x, 1, address(out)) == 0
+    assert out[0] == 0
+
+
 def test_norms_neither_overflow_nor_vanish(board: Board) -> None:
     blas, out = Blas(board), np.zeros(1)
     for values_, expected in (
