@@ -36,9 +36,11 @@ halo: $(VENV)/.run-stamp ## Diffusion on four MPI ranks, each with its own graph
 
 test: $(VENV)/.test-stamp ## Run the fast tests (all backends; no GPU needed)
 	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "not slow and not gpu"
+	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "not slow and not gpu" tests/cupy
 
 test-slow: $(VENV)/.test-stamp ## Run the long tests too
 	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "not gpu"
+	$(PY) -m pytest -n $(PYTEST_WORKERS) --dist loadgroup -m "not gpu" tests/cupy
 
 test-cuda12: $(VENV)/.test-stamp ## Make a second environment with the bindings of CUDA 12.9 and run its tests
 	tests/emulated_device/make_cuda12.sh $(PYTHON)

@@ -19,7 +19,9 @@ for minor in 10 11 12 13 14 15; do
     [ -x "$venv/bin/python" ] || "$found" -m venv "$venv"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e ".[test]"
     tests/install_optional.sh "$venv/bin/python"
-    "$venv/bin/python" -m pytest -q -n 2 --dist loadgroup -m "not slow and not gpu" || failed="$failed 3.$minor"
+    for folder in "" tests/cupy; do # shellcheck disable=SC2086 # nothing, or one folder
+        "$venv/bin/python" -m pytest -q -n 2 --dist loadgroup -m "not slow and not gpu" $folder || failed="$failed 3.$minor"
+    done
 done
 [ "$tried" -gt 0 ] || { echo "no CPython from 3.10 up was found" >&2; exit 1; }
 [ -z "$failed" ] || { echo "failed on:$failed" >&2; exit 1; }

@@ -5,7 +5,6 @@ CuPy is imported when the first test asks for it, so that collecting these tests
 
 from __future__ import annotations
 
-import pathlib
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,15 +12,6 @@ from typing import Any
 import pytest
 
 from tests.emulated_device import cupy_tree, loader
-
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker runs all of these: the others need not import CuPy."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("cupy"))
 
 
 @pytest.fixture(scope="session")
