@@ -16,15 +16,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-import numpy as np
-
 from graphcap import memory
 from graphcap._device import Device, guard
 from graphcap._graph import Graph, pool_id_of
 from graphcap._inputs import check_bound, load_inputs, named_parameters
+from graphcap._segment_topology import describe
+from graphcap._steps import Step, adopted, holds, is_number, kept, leaves_of, name_of, other_result
 from graphcap._trees import Leaf, rebuild
 from graphcap._typing import PathLike
-from graphcap._user_line import line_of, without_frames
 from graphcap.backends import streams
 from graphcap.backends.base import Backend, framework_hooks
 from graphcap.backends.parameter_uses import set_values
@@ -37,11 +36,10 @@ from graphcap.errors import (
     EmptyGraphWarning,
     GraphcapError,
     GraphStateError,
-    GraphStructureError,
     add_note,
 )
 from graphcap.interface import CaptureStatus, GraphCaptureMode, MempoolId
-from graphcap.topology import Edge, GraphTopology, Node, NodeKind
+from graphcap.topology import GraphTopology
 
 __all__ = ["Segment", "SegmentedGraph"]
 
@@ -71,23 +69,6 @@ class Segment:
 
     def __repr__(self) -> str:
         return f"<{self.kind} segment: {', '.join(self.steps)}>"
-
-
-class _Step:
-    """A call, and the places of its results."""
-
-    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-        self.fn = fn
-        self.args = args
-        self.kwargs = kwargs
-        self.name = _name_of(fn)
-        self.result: Any = None
-        self.arrays: list[Leaf] = []
-        self.numbers: list[tuple[tuple[Any, ...], Parameter]] = []
-        self.links: list[tuple[Parameter, Scalar]] = []
-        """Of a captured step: results that follow from numbers which it was given."""
-        self.opaque: list[Any] = []
-        """Results that are neither arrays nor numbers: what takes them has to be called with those of its own replay."""
 
 
 class _AbandonedError(Exception):
@@ -122,8 +103,8 @@ class SegmentedGraph:
         self._pool: MempoolId = memory.new_user_pool_id() if pool is None else pool_id_of(pool)
         self._owners: list[Any] = [pool]
         self._new_graph = partial(Graph, text, keep_graph=True, pool=self._pool, capture_mode=capture_mode, **options)
-        self._steps: list[_Step] = []
-        self._eager: dict[int, _Step] = {}
+        self._steps: list[Step] = []
+        self._eager: dict[int, Step] = {}
         self._links: dict[int, list[tuple[Parameter, Scalar]]] = {}
         self._bound: dict[str, Any] = {}
         self._outputs: dict[int, Parameter] = {}
@@ -160,25 +141,25 @@ class SegmentedGraph:
         stream = self._stream
         if stream is None:
             raise GraphStateError(
-                f"step({_name_of(fn)})", "the capture is over", "Call step() inside `with capture(...) as g:`."
+                f"step({name_of(fn)})", "the capture is over", "Call step() inside `with capture(...) as g:`."
             )
-        step = _Step(fn, _adopted(self._backend, args), _adopted(self._backend, kwargs))
+        step = Step(fn, adopted(self._backend, args), adopted(self._backend, kwargs))
         with self._at(step, "ran for the first time"):
             result = self._call_eagerly(step)
         self._steps.append(step)
         return self._place(step, result, stream)
 
-    def _place(self, step: _Step, result: Any, stream: Stream) -> Any:
+    def _place(self, step: Step, result: Any, stream: Stream) -> Any:
         """Take a step's first results as the places of all later ones."""
         found: list[Leaf] = []
-        _leaves(self._backend, result, found)
+        leaves_of(self._backend, result, found)
         values = []
         for value, place in found:
             own: Any = value
             if self._backend.array_key(value) is not None:
                 own = self._backend.adopt_array(value)
                 step.arrays.append(Leaf(own, place))
-            elif _is_number(value) or isinstance(value, Scalar):
+            elif is_number(value) or isinstance(value, Scalar):
                 value = value.now() if isinstance(value, Scalar) else value
                 own = parameter(value, name=f"{step.name}{''.join(f'[{part!r}]' for part in place)}")
                 step.numbers.append((place, own))
@@ -189,7 +170,7 @@ class SegmentedGraph:
         step.result = rebuild(result, found, values)
         return step.result
 
-    def _call_eagerly(self, step: _Step) -> Any:
+    def _call_eagerly(self, step: Step) -> Any:
         args, kwargs = self._with_numbers(step.args), self._with_numbers(step.kwargs)
         return step.fn(*args, **kwargs)
 
@@ -205,7 +186,7 @@ class SegmentedGraph:
         return value
 
     @contextlib.contextmanager
-    def _at(self, step: _Step, when: str) -> Iterator[None]:
+    def _at(self, step: Step, when: str) -> Iterator[None]:
         self._inside.step = True
         try:
             yield
@@ -215,7 +196,7 @@ class SegmentedGraph:
         finally:
             self._inside.step = False
 
-    def _number(self, step: _Step) -> int:
+    def _number(self, step: Step) -> int:
         return next((i for i, known in enumerate(self._steps) if known is step), len(self._steps))
 
     # -- capture -------------------------------------------------------------------------------------------------
@@ -272,7 +253,7 @@ class SegmentedGraph:
         self.segments.append(Segment("graph", tuple(step.name for step in self._steps[first:stop]), graph))
         return stop, None
 
-    def _record(self, step: _Step, stream: Stream) -> GraphcapError | None:
+    def _record(self, step: Step, stream: Stream) -> GraphcapError | None:
         """Capture one step; the error if it may not be."""
         try:
             with self._at(step, "was captured"):
@@ -282,24 +263,24 @@ class SegmentedGraph:
                 self._store(step, result, stream, self._backend.store_array)
                 step.links = self._followed(step, result)
         except (CaptureForbiddenError, CaptureInvalidatedError) as error:
-            return _kept(step, error)
+            return kept(step, error)
         except Exception as error:
             for hook in framework_hooks(self._backend.name):
                 explained = hook.explain(error)
                 if isinstance(explained, (CaptureForbiddenError, CaptureInvalidatedError)):
                     explained.__cause__ = error
-                    return _kept(step, explained)
+                    return kept(step, explained)
             raise
         return None
 
-    def _followed(self, step: _Step, result: Any) -> list[tuple[Parameter, Scalar]]:
+    def _followed(self, step: Step, result: Any) -> list[tuple[Parameter, Scalar]]:
         """The numbers of a captured step's result that are made of parameters, and so change from replay to replay."""
         found: list[Leaf] = []
-        _leaves(self._backend, result, found)
+        leaves_of(self._backend, result, found)
         new = {leaf.place: leaf.value for leaf in found}
         for place, number in step.numbers:
-            if not isinstance(new.get(place), Scalar) and not _is_number(new.get(place)):
-                raise _other_result(step, place, self._backend, number.now(), new.get(place))
+            if not isinstance(new.get(place), Scalar) and not is_number(new.get(place)):
+                raise other_result(step, place, self._backend, number.now(), new.get(place))
         return [(number, new[place]) for place, number in step.numbers if isinstance(new[place], Scalar)]
 
     def _takes_opaque(self, position: int) -> GraphcapError | None:
@@ -307,7 +288,7 @@ class SegmentedGraph:
         step = self._steps[position]
         for source in self._eager.values():
             for value in source.opaque:
-                if _holds((step.args, step.kwargs), value):
+                if holds((step.args, step.kwargs), value):
                     return CaptureForbiddenError(
                         f"step {position} ({step.name!r}) in a graph",
                         f"it takes the {type(value).__name__} that the eager step {source.name!r} makes anew at every replay",
@@ -315,17 +296,17 @@ class SegmentedGraph:
                     )
         return None
 
-    def _store(self, step: _Step, result: Any, stream: Stream, store: Callable[[Any, Any, Stream], None]) -> None:
+    def _store(self, step: Step, result: Any, stream: Stream, store: Callable[[Any, Any, Stream], None]) -> None:
         """Put a step's arrays into their places."""
         found: list[Leaf] = []
-        _leaves(self._backend, result, found)
+        leaves_of(self._backend, result, found)
         new = {leaf.place: leaf.value for leaf in found}
         for value, place in step.arrays:
             given = new.get(place)
             if given is value:
                 continue
             if given is None or self._backend.array_key(given) != self._backend.array_key(value):
-                raise _other_result(step, place, self._backend, value, given)
+                raise other_result(step, place, self._backend, value, given)
             store(value, given, stream)
 
     # -- replay --------------------------------------------------------------------------------------------------
@@ -375,21 +356,21 @@ class SegmentedGraph:
                 else:
                     self._run(self._eager[position], current)
 
-    def _run(self, step: _Step, stream: Stream) -> None:
+    def _run(self, step: Step, stream: Stream) -> None:
         with self._at(step, "was called between graphs of a replay; what comes after it was not replayed"):
             result = self._call_eagerly(step)
             self._store(step, result, stream, self._backend.load_array)
             if step.numbers:
                 found: list[Leaf] = []
-                _leaves(self._backend, result, found)
+                leaves_of(self._backend, result, found)
                 new = {leaf.place: leaf.value for leaf in found}
                 numbers = {}
                 for place, number in step.numbers:
                     given = new.get(place)
                     if isinstance(given, Scalar):
                         given = given.now()
-                    if not _is_number(given):
-                        raise _other_result(step, place, self._backend, number.now(), given)
+                    if not is_number(given):
+                        raise other_result(step, place, self._backend, number.now(), given)
                     numbers[number] = given
                 set_values(numbers)
 
@@ -428,24 +409,7 @@ class SegmentedGraph:
             The capture is still open.
         """
         self._check("topology()")
-        nodes, nested = [], {}
-        for position, segment in enumerate(self.segments):
-            if segment.graph is None:
-                reason = "" if segment.reason is None else str(segment.reason)
-                params = {"type": "eager step", "reason": reason, "steps": segment.steps}
-                nodes.append(Node(position, NodeKind.HOST, segment.steps[0], params))
-                continue
-            found = segment.graph.topology()
-            name = f"segment_{position}"
-            inner = {
-                f"{name}/{key}": _renamed(graph, f"{name}/", f"{name}/{key}") for key, graph in found.graphs.items()
-            }
-            nested[name] = _renamed(found, f"{name}/", name)
-            nested.update(inner)
-            nodes.append(Node(position, NodeKind.CHILD_GRAPH, name, {"steps": segment.steps}, (name,)))
-        edges = [Edge(position, position + 1) for position in range(len(nodes) - 1)]
-        origin = next((graph.origin for graph in nested.values()), self._backend.name.lower())
-        return GraphTopology(nodes, edges, graphs=nested, name="segments", origin=origin)
+        return describe(self.segments, self._backend.name.lower())
 
     def debug_dump(self, path: PathLike) -> None:
         """Write the topology as graphcap's DOT; each segment's graph has a ``debug_dump`` of its own in the backend's format.
@@ -479,81 +443,3 @@ class SegmentedGraph:
     def __repr__(self) -> str:
         kinds = ", ".join(segment.kind for segment in self.segments)
         return f"<graphcap.SegmentedGraph {self.device} [{kinds}]>"
-
-
-def _kept(step: _Step, error: GraphcapError) -> GraphcapError:
-    line = line_of(step.fn, error)
-    if line:
-        add_note(error, f"in step {step.name!r}{line}")
-    without_frames(error)
-    return error
-
-
-def _name_of(fn: Callable[..., Any]) -> str:
-    if isinstance(fn, partial):
-        return _name_of(fn.func)
-    name = getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
-    return str(name).rpartition("<locals>.")[2]
-
-
-def _leaves(backend: Backend, nest: Any, found: list[Leaf], place: tuple[Any, ...] = ()) -> None:
-    """Everything in nested tuples, lists and dicts, arrays and others, with its place."""
-    if backend.array_key(nest) is None:
-        if isinstance(nest, dict):
-            for name, item in nest.items():
-                _leaves(backend, item, found, (*place, name))
-            return
-        if isinstance(nest, (tuple, list)):
-            for index, item in enumerate(nest):
-                _leaves(backend, item, found, (*place, index))
-            return
-    found.append(Leaf(nest, place))
-
-
-def _adopted(backend: Backend, value: Any) -> Any:
-    """Arguments whose arrays a capture sees."""
-    if backend.array_key(value) is not None:
-        return backend.adopt_array(value)
-    kind = type(value)
-    if kind is tuple or kind is list:
-        return kind([_adopted(backend, item) for item in value])
-    if kind is dict:
-        return {key: _adopted(backend, item) for key, item in value.items()}
-    return value
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in _NUMBERS or (isinstance(value, np.generic) and value.dtype.kind in "biufc")
-
-
-def _holds(nest: Any, value: Any) -> bool:
-    if nest is value:
-        return True
-    if isinstance(nest, dict):
-        return any(_holds(item, value) for item in nest.values())
-    return isinstance(nest, (tuple, list)) and any(_holds(item, value) for item in nest)
-
-
-def _other_result(
-    step: _Step, place: tuple[Any, ...], backend: Backend, wanted: Any, given: Any
-) -> GraphStructureError:
-    where = "".join(f"[{part!r}]" for part in place)
-    return GraphStructureError(
-        f"step {step.name!r}",
-        f"its result{where} was {_kind(backend, wanted)} when it first ran, and is {_kind(backend, given)} now",
-        "A step gives results of the same structure, shapes and types each time.",
-    )
-
-
-def _kind(backend: Backend, value: Any) -> str:
-    key = backend.array_key(value)
-    return f"an array of {' '.join(map(str, key))}" if isinstance(key, tuple) else f"of type {type(value).__name__}"
-
-
-def _renamed(graph: GraphTopology, prefix: str, name: str) -> GraphTopology:
-    """A graph under another name, whose nodes name nested graphs with a prefix."""
-    nodes = [
-        Node(node.id, node.kind, node.name, node.params, tuple(prefix + held for held in node.graphs))
-        for node in graph.nodes
-    ]
-    return GraphTopology(nodes, graph.edges, name=name, origin=graph.origin, undeclared=graph.undeclared)

@@ -41,6 +41,8 @@ _LAYERS: dict[str, int] = {
     "graphcap._inputs": 5,
     "graphcap._user_line": 5,
     "graphcap._segments": 5,
+    "graphcap._segment_topology": 5,
+    "graphcap._steps": 5,
     "graphcap._memory_api": 5,
     "graphcap.inspection": 6,
     "graphcap.interop": 6,

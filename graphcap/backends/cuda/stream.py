@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from graphcap.backends.cuda import _calls as calls
 from graphcap.backends.cuda import _driver as driver
 from graphcap.backends.cuda import _graph_calls as graph_calls
-from graphcap.backends.cuda import conditional, host_calls
+from graphcap.backends.cuda import conditional, fills, host_calls
 from graphcap.backends.cuda.buffer import PinnedBuffer
 from graphcap.backends.cuda.conditional import Body, Condition, Switch
 from graphcap.backends.cuda.context import DeviceGuard, Relaxed
 from graphcap.backends.cuda.event import CUDAEvent
 from graphcap.backends.cuda.launch import Parameters, dimensions, kernel_ref
 from graphcap.backends.cuda.operands import Operand, operand, pattern_of
-from graphcap.backends.cuda.scalars import FillBinding, KernelBinding
-from graphcap.backends.parameters import Scalar, current_value, fitted, refuse_in_host_call
+from graphcap.backends.cuda.scalars import KernelBinding
+from graphcap.backends.parameters import Scalar, current_value, refuse_in_host_call
 from graphcap.backends.streams import Event, Stream
 from graphcap.dot.names import demangle
 from graphcap.errors import CaptureIsolationError, UnsupportedError
@@ -197,49 +195,11 @@ class CUDAStream(Stream):
                 capture = self._binding([(0, value)], "Stream.fill()")
                 if capture is not None:
                     self._keep_operands(target)
-                    self._fill_later(target, value, capture)
+                    fills.fill_later(self, target, value, capture)
                     return
         with DeviceGuard(self.device_index):
             self._keep_operands(target)
-            self._fill_bytes(target, pattern)
-
-    def _fill_later(self, target: Operand, value: Scalar, capture: Capture) -> None:
-        """Capture a fill whose value may change: each word of the item is a node, and no word is cut short."""
-        dtype = np.dtype(np.uint8) if target.dtype is None else target.dtype
-        pattern = fitted(value.now(), dtype, "Stream.fill()").tobytes()
-        width = min(len(pattern), 4)
-        for offset in range(0, len(pattern), width):
-            piece = Operand(target.address + offset, target.nbytes - offset, True, target.owner, target.dtype)
-            self._fill_words(piece, pattern[offset : offset + width], len(pattern))
-            capture.bindings[self._last_node()] = FillBinding(value, dtype, offset, width)
-
-    def _fill_words(self, target: Operand, word: bytes, pitch: int) -> None:
-        if pitch <= 4:
-            self._fill_bytes(target, word)
-            return
-        rows = -(-target.nbytes // pitch)
-        self._call(
-            "cuMemsetD2D32Async",
-            target.address,
-            pitch,
-            int.from_bytes(word, "little"),
-            1,
-            rows,
-            self._handle,
-            asked="Stream.fill()",
-        )
-
-    def _fill_bytes(self, target: Operand, pattern: bytes) -> None:
-        width = len(pattern)
-        if width <= 4:
-            name = {1: "cuMemsetD8Async", 2: "cuMemsetD16Async", 4: "cuMemsetD32Async"}[width]
-            word = int.from_bytes(pattern, "little")
-            self._call(name, target.address, word, target.nbytes // width, self._handle, asked="Stream.fill()")
-            return
-        # The driver's widest element has 4 bytes: each word of a wider item is a column of a two-dimensional fill.
-        for offset in range(0, width, 4):
-            piece = Operand(target.address + offset, target.nbytes - offset, True, target.owner, target.dtype)
-            self._fill_words(piece, pattern[offset : offset + 4], width)
+            fills.fill_bytes(self, target, pattern)
 
     def host_call(self, fn: Callable[..., Any], *args: Any) -> None:
         refuse_in_host_call(args)
@@ -310,7 +270,7 @@ class CUDAStream(Stream):
                 asked="Stream.launch()",
             )
             if capture is not None:
-                node = self._last_node()
+                node = self.last_node()
                 row = graph_calls.kernel_params(node)
                 name = demangle(graph_calls.kernel_name(row.function, row.kernel))
                 capture.bindings[node] = KernelBinding(parameters.values, parameters.scalars, name)
@@ -384,6 +344,10 @@ class CUDAStream(Stream):
 
     # -- pieces --------------------------------------------------------------------------------------------------
 
+    def submit(self, name: str, *args: Any, asked: str) -> None:
+        """Call a driver function that takes a stream, this one, as its last argument."""
+        self._call(name, *args, self._handle, asked=asked)
+
     def _call(self, name: str, *args: Any, asked: str) -> Any:
         return self.backend.captures.call(name, *args, asked=asked, stream=self._handle)
 
@@ -411,7 +375,8 @@ class CUDAStream(Stream):
             )
         return capture
 
-    def _last_node(self) -> int:
+    def last_node(self) -> int:
+        """The node that the last work given to this stream became; only while it captures."""
         (node,) = self._info().frontier
         return node
 
