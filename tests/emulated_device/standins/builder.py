@@ -19,9 +19,9 @@ class Library(NamedTuple):
     """One stand-in."""
 
     soname: str  #: under which CuPy's extensions ask for it; also the version of its symbols
-    source: str | None  #: the file in ``api/``; None: every name refuses
-    kernels: str | None  #: the file in ``kernels/``
-    names: str | None  #: the file in ``names/``
+    source: str  #: the file in ``api/``
+    kernels: str | None  #: the file in ``kernels/``, if it computes
+    names: str | None  #: the file in ``names/``, if it stands in for a library
     exports: str  #: pattern of the names that are seen outside
     refusal: int  #: what a name that is not offered returns
 
@@ -58,8 +58,7 @@ def refused(library: str) -> list[str]:
 
 def _sources(library: Library) -> list[pathlib.Path]:
     files = [*FOLDER.glob("kernels/*.h"), *FOLDER.glob("api/*.h"), CUPY_HEADERS / "graphcap_primitives.h"]
-    if library.source:
-        files.append(FOLDER / "api" / library.source)
+    files.append(FOLDER / "api" / library.source)
     if library.kernels:
         files.append(FOLDER / "kernels" / library.kernels)
     if library.names:
@@ -67,11 +66,10 @@ def _sources(library: Library) -> list[pathlib.Path]:
     return files
 
 
-def _refusals(library: Library) -> str:
+def _refusals(name: str) -> str:
     """C text in which every name of the library returns its refusal, unless it is defined elsewhere."""
-    lines = [f"__attribute__((weak, visibility(\"default\"))) int {name}(void) {{ return {library.refusal}; }}"
-             for name in (FOLDER / "names" / library.names).read_text().split()] if library.names else []  # fmt: skip
-    return "\n".join(lines) + "\n"
+    body = f"(void) {{ return {LIBRARIES[name].refusal}; }}"
+    return "".join(f'__attribute__((weak, visibility("default"))) int {one}{body}\n' for one in names(name))
 
 
 @functools.cache
@@ -111,7 +109,7 @@ def build(name: str) -> pathlib.Path:
             return target
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             folder = pathlib.Path(scratch)
-            (folder / "refusals.c").write_text(_refusals(library))
+            (folder / "refusals.c").write_text(_refusals(name))
             inputs = ["-x", "c", str(folder / "refusals.c"), "-x", "c++"]
             if library.kernels:
                 image = folder / "kernels.so"
@@ -119,8 +117,7 @@ def build(name: str) -> pathlib.Path:
                 loader._run([command, *common, *kernels, str(FOLDER / "kernels" / library.kernels), "-o", str(image)])
                 (folder / "image.cpp").write_text(_embedded(image))
                 inputs.append(str(folder / "image.cpp"))
-            if library.source:
-                inputs.append(str(FOLDER / "api" / library.source))
+            inputs.append(str(FOLDER / "api" / library.source))
             (folder / "exports.map").write_text(f"{library.soname} {{ global: {library.exports}; local: *; }};\n")
             made = folder / library.soname
             link = ["-shared", f"-Wl,-soname,{library.soname}", f"-Wl,--version-script={folder / 'exports.map'}"]

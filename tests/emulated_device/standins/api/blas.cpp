@@ -293,7 +293,7 @@ template <class T, class R> int reduce(handle* h, const char* name, int n, const
 
 EXPORT int cublasCreate_v2(handle** out) {
     if (!out) return invalid_value;
-    if (!has_context()) return not_initialized;
+    if (!need_context()) return not_initialized;
     auto* h = new handle;
     if (cuMemAlloc(&h->scratch, 64)) {
         delete h;

@@ -18,15 +18,18 @@ namespace standins {
 
 // The libraries that these stand in for are clients of the CUDA runtime: a thread without a context gets that of its device. The
 // runtime knows which device that is; without one it is the first.
-inline bool has_context() {
-    CUcontext context = nullptr;
-    if (cuInit(0)) return false;
-    if (cuCtxGetCurrent(&context) == CUDA_SUCCESS && context) return true;
+inline bool need_context() {
+    const auto there = [] {
+        CUcontext context = nullptr;
+        return cuCtxGetCurrent(&context) == CUDA_SUCCESS && context;
+    };
+    if (there()) return true;
     if (void* runtime = dlsym(RTLD_DEFAULT, "cudaFree"))
-        return reinterpret_cast<int (*)(void*)>(runtime)(nullptr) == 0;  // makes the context, and frees nothing
+        reinterpret_cast<int (*)(void*)>(runtime)(nullptr);  // makes the context, and frees nothing
+    if (there()) return true;
     static const CUcontext first = [] {
         CUcontext made = nullptr;
-        return cuDevicePrimaryCtxRetain(&made, 0) ? nullptr : made;
+        return cuInit(0) || cuDevicePrimaryCtxRetain(&made, 0) ? nullptr : made;
     }();
     return first && cuCtxSetCurrent(first) == CUDA_SUCCESS;
 }
@@ -55,7 +58,7 @@ inline CUresult find_kernel(const char* name, CUkernel* out) {
 template <class Call> CUresult launch(const char* name, int64_t blocks, CUstream stream, Call call) {
     if (blocks <= 0) return CUDA_SUCCESS;
     if (blocks > 0x7fffffff) return CUDA_ERROR_INVALID_VALUE;
-    if (!has_context()) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!need_context()) return CUDA_ERROR_INVALID_CONTEXT;
     CUkernel kernel;
     if (const CUresult error = find_kernel(name, &kernel)) return error;
     void* parameters[] = {&call};

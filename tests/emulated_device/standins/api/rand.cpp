@@ -72,7 +72,7 @@ int draw_pairs(generator* g, const char* kernel, void* out, size_t n, double mea
 EXPORT int curandCreateGenerator(generator** out, int type) {
     if (!out) return out_of_range;
     if (!is_pseudo(type)) return type_error;
-    if (!has_context()) return not_initialized;
+    if (!need_context()) return not_initialized;
     auto* g = new generator;
     if (cuMemAlloc(&g->state, sizeof(rand_state))) {
         delete g;

@@ -11,7 +11,7 @@ struct handle {
 
 int create(handle** out) {
     if (!out) return invalid_value;
-    if (!standins::has_context()) return not_initialized;
+    if (!standins::need_context()) return not_initialized;
     *out = new handle;
     return success;
 }

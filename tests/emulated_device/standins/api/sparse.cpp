@@ -38,7 +38,7 @@ const text& text_of(int status) {
 
 EXPORT int cusparseCreate(handle** out) {
     if (!out) return invalid_value;
-    if (!standins::has_context()) return not_initialized;
+    if (!standins::need_context()) return not_initialized;
     *out = new handle;
     return success;
 }
