@@ -59,3 +59,23 @@ def test_reductions_by_block(cp: Any, dtype: Any) -> None:
     np.testing.assert_allclose(cp.asnumpy(array.sum()), given.sum(), rtol=rtol)
     np.testing.assert_array_equal(cp.asnumpy(array.max(axis=1)), given.max(axis=1))
     np.testing.assert_array_equal(cp.asnumpy(array.argmin(axis=1)), given.argmin(axis=1))
+
+
+@pytest.mark.filterwarnings("ignore:cupyx.jit.rawkernel is experimental")  # cupyx.signal uses it as it is imported
+@pytest.mark.parametrize(("taps", "dtype"), [(7, np.float64), (14, np.complex128), (27, np.complex64)])
+def test_polyphase_channelizer(cp: Any, taps: int, dtype: Any) -> None:
+    """A kernel for each size of its tiles; they reduce over cooperative groups."""
+    import cupyx.signal
+
+    draw = np.random.default_rng(5)
+    channels, points_each = 12, 40
+    x = draw.standard_normal(channels * points_each).astype(dtype)
+    h = draw.standard_normal(channels * taps).astype(dtype)
+    if np.dtype(dtype).kind == "c":
+        x, h = x * (1 + 0.3j), h * (0.5 - 1j)
+    out = cp.asnumpy(cupyx.signal.channelize_poly(cp.asarray(x), cp.asarray(h), channels))
+    # Each channel is filtered on its own, the last one first, and a Fourier transform goes over the channels.
+    signal, filters = x.reshape(points_each, channels)[:, ::-1], h.reshape(taps, channels)
+    filtered = [np.convolve(np.conj(signal[:, c]), np.conj(filters[:, c]))[:points_each] for c in range(channels)]
+    wanted = np.conj(np.fft.fft(np.array(filtered), axis=0))
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4 if dtype is np.complex64 else 1e-11)

@@ -1,6 +1,8 @@
-// In the place of CuPy's header of this name, which brings libcu++'s names into std for NVRTC: here std is the host's.
-#pragma once
-#include <initializer_list>
-#include <tuple>
-#include <type_traits>
-#include <utility>
+/* CuPy's header of this name gives NVRTC a standard library. Its polyphase channelizer goes on from there and defines
+ * std::is_same_v, which the host's standard library has; so in that text, known by what it includes before, the word is
+ * another one from here on.
+ */
+#include_next <cupy/cuda_workaround.h>
+#if defined(GRAPHCAP_COOPERATIVE_GROUPS_REDUCE_H) && !defined(CUPY_JIT_MODE)
+#define is_same_v graphcap_is_same_v
+#endif
