@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,6 +93,21 @@ def test_many_modules_one_after_the_other_are_each_the_one_that_was_loaded(board
         board.launch(ok(cu.cuModuleGetFunction(module, b"k")), board.stream(), np.uint64(where))
         assert board.read(where, np.int32, 1)[0] == turn % 4
         ok(cu.cuModuleUnload(module))
+
+
+@emulated_only
+def test_unloaded_modules_leave_the_process(board: Board) -> None:
+    program = compiled(COUNTER % 0, expressions=("step<1>",))
+
+    def mapped() -> int:
+        return Path("/proc/self/maps").read_text().count("graphcap-image")
+
+    before = mapped()
+    modules = [ok(cu.cuModuleLoadData(program.image)) for _ in range(5)]
+    assert mapped() > before
+    for module in modules:
+        ok(cu.cuModuleUnload(module))
+    assert mapped() == before
 
 
 def test_functions_of_a_module_are_called_and_not_the_processes(board: Board) -> None:

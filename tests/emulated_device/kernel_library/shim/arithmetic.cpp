@@ -46,8 +46,8 @@ bool is_wide(std::string_view mnemonic, std::string_view to) {
 
 // A scalar conversion with truncation; only the registers set aside, no flags.
 std::string conversion(std::string_view mnemonic, std::string_view operands) {
-    const size_t comma = operands.rfind(',');
-    const std::string from(operands.substr(0, comma)), to(operands.substr(operands.find_first_not_of(" \t", comma + 1)));
+    const size_t comma = operands.rfind(", ");
+    const std::string from(operands.substr(0, comma)), to(operands.substr(comma + 2));
     const bool single = mnemonic.substr(0, 8) == "vcvttss2", wide = is_wide(mnemonic, to);
     std::string out;
     if (single)
@@ -96,7 +96,7 @@ std::string gpu_arithmetic(std::string_view assembly) {
             !line.empty() && line[0] == '\t' && tab != std::string_view::npos ? line.substr(1, tab - 1) : std::string_view();
         if (is_division(mnemonic)) {
             out += division(mnemonic, line.substr(tab + 1), divisions++);
-        } else if (is_conversion(mnemonic)) {
+        } else if (is_conversion(mnemonic) && line.rfind(", ") != std::string_view::npos) {
             converted = true;
             out += conversion(mnemonic, line.substr(tab + 1));
         } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <set>
 
 #include "rewrite.h"
@@ -74,11 +75,11 @@ bool split_place(const std::string& place, std::string& file, long& line, long& 
     const size_t first = place.rfind(':', second - 1);
     if (first != std::string::npos && number(place.substr(first + 1, second - first - 1))) {
         file = place.substr(0, first);
-        line = std::stol(place.substr(first + 1, second - first - 1));
-        column = std::stol(place.substr(second + 1));
+        line = std::atol(place.substr(first + 1, second - first - 1).c_str());
+        column = std::atol(place.substr(second + 1).c_str());
     } else {
         file = place.substr(0, second);
-        line = std::stol(place.substr(second + 1));
+        line = std::atol(place.substr(second + 1).c_str());
         column = 0;
     }
     return true;

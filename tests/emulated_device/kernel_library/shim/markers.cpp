@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 
 namespace kernel_library {
 
@@ -23,7 +24,7 @@ Place place_of(const Token& token, std::string_view text, const std::vector<Toke
         out.file = marked_file(*one);
         out.system = one->text.find(" 3", one->text.rfind('"')) != std::string_view::npos;
         const std::string_view between = text.substr(one->end, token.begin - one->end);
-        out.line = std::stol(std::string(one->text.substr(2))) - 1 + std::count(between.begin(), between.end(), '\n');
+        out.line = std::atoi(std::string(one->text.substr(2)).c_str()) - 1 + std::count(between.begin(), between.end(), '\n');
         break;
     }
     return out;
