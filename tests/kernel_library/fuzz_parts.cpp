@@ -33,11 +33,11 @@ int main(int, char** arguments) {
         std::string text;
         for (unsigned n = random() % 40; n; --n) text += parts[random() % std::size(parts)];
         if (random() % 4 == 0 && !text.empty()) text.resize(random() % text.size());
-        rewrite(text, rules);
+        const Rewritten made = rewrite(text, rules);
         gpu_arithmetic(text);
         diagnose(text, {"a.cu", text, "/tmp/", random() % 2 == 0, &expressions});
         normalized_expression(text);
-        resolve_expression(0, text);
+        resolve_expression(0, text, made);
         parse_options({parts[random() % std::size(parts)], text, parts[random() % std::size(parts)]});
     }
     std::puts("done");

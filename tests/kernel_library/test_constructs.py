@@ -298,13 +298,20 @@ def test_launch_bounds_are_the_kernels(board: Board) -> None:
 
     module = Module(
         board,
-        """
-        template <int n> struct Size { static const int value = n * 32; };
-        extern "C" __global__ void __launch_bounds__(Size<2>::value, 4) bounded(int *x) { x[0] = 1; }
-        """,
+        compiled(
+            """
+            template <int n> struct Size { static const int value = n * 32; };
+            extern "C" __global__ void __launch_bounds__(Size<2>::value, 4) bounded(int *x) { x[0] = 1; }
+            namespace inner {
+            template <class T> __global__ void __launch_bounds__(4 * 32) bounded_template(T *x) { x[0] = 1; }
+            }
+            """,
+            expressions=("inner::bounded_template<short>",),
+        ),
     )
     attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
     assert ok(cu.cuFuncGetAttribute(attribute, module.function("bounded"))) == 64
+    assert ok(cu.cuFuncGetAttribute(attribute, module.function("inner::bounded_template<short>"))) == 128
 
 
 def test_blocks_and_threads_in_three_dimensions(board: Board) -> None:

@@ -65,7 +65,8 @@ def test_a_virtual_architecture_gives_no_machine_code() -> None:
 
 def test_errors_are_found_for_a_virtual_architecture_too() -> None:
     program = Program("__global__ void k() { nothing; }")
-    assert program.call("nvrtcCompileProgram", 0, [])[0] == Result.NVRTC_ERROR_COMPILATION
+    option = arch().replace("sm_", "compute_").encode()
+    assert program.call("nvrtcCompileProgram", 1, [option])[0] == Result.NVRTC_ERROR_COMPILATION
     assert program.call("nvrtcGetPTXSize")[0] == Result.NVRTC_ERROR_INVALID_PROGRAM
 
 

@@ -52,10 +52,10 @@ extern "C" __attribute__((visibility("default"))) graphcap_detail::lowered_name 
 namespace graphcap_detail {
 
 template <auto address> struct expression : lowered_name {
-    explicit expression(unsigned number, const char *text) {
+    explicit expression(unsigned number, const char *text, unsigned bound = 0) {
         using pointed = std::remove_pointer_t<decltype(address)>;
         if constexpr (std::is_function_v<pointed>) {
-            typename kernel_of<decltype(address)>::template registration<address> made(text, false);
+            typename kernel_of<decltype(address)>::template registration<address> made(text, false, bound);
             (void)made;
         }
         index = number;

@@ -129,7 +129,7 @@ class Compilation {
                 out_.lowered[request_.expressions[i]] = plain;
             else
                 appended += "# " + std::to_string(i + 1) + " \"" + expressions_file + "\"\n" +
-                            resolve_expression(i, request_.expressions[i]) + "\n";
+                            resolve_expression(i, request_.expressions[i], made) + "\n";
         }
         write_file(in("rewritten.ii"), made.text + appended);
         count_event(Event::compiled);

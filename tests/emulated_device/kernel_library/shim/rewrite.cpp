@@ -43,6 +43,7 @@ class Rewriter : Declarations {
         out.text = apply();
         out.plain_kernels.assign(plain_.begin(), plain_.end());
         out.complaints = complaints_;
+        out.template_bounds = template_bounds_;
         out.files.assign(files_.begin(), files_.end());
         return out;
     }
@@ -216,6 +217,8 @@ class Rewriter : Declarations {
         }
         size_t end = close + 1;
         while (end < size() && !at(end).is(";") && !at(end).is("{")) ++end;
+        if (definition_of_template && bound.find_first_not_of("0123456789 +*()") == std::string::npos && !bound.empty())
+            template_bounds_[own_name] = bound;
         if (definition_of_template || end >= size()) return;
         if (at(end).is(";") && !instantiation) return;  // a mere declaration
         const std::string shown = c ? own_name : scopes_.back().path + join(name_begin, open);
@@ -341,6 +344,7 @@ class Rewriter : Declarations {
     std::set<std::string> plain_, files_;
     std::set<size_t> seen_;  // statements whose kernel was handled: __global__ may be written twice
     std::map<size_t, std::string> bodies_;
+    std::map<std::string, std::string> template_bounds_;
     size_t i_ = 0, statement_ = 0, attribute_end_ = 0;
     size_t entries_ = 0;
     std::string complaints_;
@@ -364,10 +368,14 @@ std::string_view normalized_expression(std::string_view expression) {
     }
 }
 
-std::string resolve_expression(size_t index, std::string_view expression) {
-    const std::string number = std::to_string(index);
-    return "static graphcap_detail::expression<&" + std::string(normalized_expression(expression)) + "> graphcap_expression_" +
-           number + "(" + number + ", " + quoted(expression) + ");";
+std::string resolve_expression(size_t index, std::string_view expression, const Rewritten& program) {
+    const std::string number = std::to_string(index), text(normalized_expression(expression));
+    std::string name = text.substr(0, text.find('<'));
+    while (!name.empty() && name.back() == ' ') name.pop_back();
+    const size_t qualified = name.rfind("::");
+    const auto bound = program.template_bounds.find(qualified == std::string::npos ? name : name.substr(qualified + 2));
+    return "static graphcap_detail::expression<&" + text + "> graphcap_expression_" + number + "(" + number + ", " +
+           quoted(expression) + (bound == program.template_bounds.end() ? "" : ", " + bound->second) + ");";
 }
 
 std::string quoted(std::string_view text) {

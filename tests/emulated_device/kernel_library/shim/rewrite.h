@@ -1,6 +1,7 @@
 // Turns preprocessed CUDA C++ into C++ that a host compiler takes.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@ struct RewriteRules {
 struct Rewritten {
     std::string text;
     std::vector<std::string> plain_kernels;  // extern "C" kernels: their names are their own, not mangled
+    std::map<std::string, std::string> template_bounds;  // launch bounds of kernel templates by name, where they are numbers
     std::vector<std::string> files;          // that the preprocessor read
     std::string complaints;                  // errors in the log's form: what no compiler could be shown
 };
@@ -26,7 +28,7 @@ inline constexpr char kernel_prefix[] = "graphcap_kernel__";
 Rewritten rewrite(std::string_view preprocessed, const RewriteRules& rules);
 
 // Text that resolves one name expression when the image is loaded; `index` identifies it in the image's list.
-std::string resolve_expression(size_t index, std::string_view expression);
+std::string resolve_expression(size_t index, std::string_view expression, const Rewritten& program);
 
 // Without blanks around and without a leading address operator.
 std::string_view normalized_expression(std::string_view expression);
