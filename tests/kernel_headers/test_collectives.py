@@ -80,7 +80,7 @@ PROGRAM = Program(
     """
 )
 
-pytestmark = pytest.mark.skipif(not harness.emulated(), reason="about the emulated device's own headers")
+pytestmark = pytest.mark.skipif(not harness.emulated(), reason="about the emulated device's own headers, not a GPU's")
 
 
 def test_reductions(board: Board) -> None:
