@@ -64,8 +64,9 @@ def test_there_and_back_by_scipys_interface(cp: Any) -> None:
 
 def test_a_captured_transform_replays(cp: Any, seeds: range) -> None:
     """Its plan, which holds the work area, is made before the capture and kept by CuPy."""
-    stream, x = cp.cuda.Stream(non_blocking=True), cp.zeros(60, "D")
+    stream = cp.cuda.Stream(non_blocking=True)
     with stream:
+        x = cp.zeros(60, "D")
         cp.fft.ifft(cp.fft.fft(x))
         stream.begin_capture()
         y = cp.fft.ifft(x * cp.fft.fft(x))

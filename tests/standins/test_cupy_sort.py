@@ -64,7 +64,7 @@ def test_lexsort(cp: Any, x: Array) -> None:
 
 
 @settings(max_examples=40)
-@given(x=arrays("?blfd", nan=False, max_dims=1, max_side=60))
+@given(x=arrays("ld", nan=False, max_dims=1, max_side=60))
 def test_unique(cp: Any, x: Array) -> None:
     for got, expected in zip(
         cp.unique(cp.asarray(x), return_index=True, return_inverse=True, return_counts=True),
@@ -74,7 +74,7 @@ def test_unique(cp: Any, x: Array) -> None:
         same(cp, got, expected)
 
 
-@pytest.mark.parametrize("dtype", letters("efd", "ed"))
+@pytest.mark.parametrize("dtype", letters("efd", "d"))
 @pytest.mark.parametrize("shape", [(1,), (10,), (3, 4, 5)])
 def test_medians_and_quantiles(cp: Any, dtype: str, shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(1).standard_normal(shape).astype(dtype)
@@ -92,7 +92,7 @@ def test_medians_and_quantiles(cp: Any, dtype: str, shape: tuple[int, ...]) -> N
     )
 
 
-@pytest.mark.parametrize("dtype", letters("bHilefdFD", "blfD"))
+@pytest.mark.parametrize("dtype", letters("bHilefdFD", "lfD"))
 @pytest.mark.parametrize(("n", "kth"), [(1, 0), (20, 7), (500, 3), (5000, 40), (5000, 4999)])
 def test_partition(cp: Any, dtype: str, n: int, kth: int) -> None:
     x = (np.random.default_rng(2).standard_normal(n) * 50).astype(dtype)
@@ -141,8 +141,8 @@ def test_sorting_goes_by_the_order_of_the_current_stream(cp: Any, seeds: range) 
 def test_a_captured_sort_sorts_what_is_there_at_the_replay(cp: Any, seeds: range) -> None:
     """By CuPy's own graphs; the scratch memory comes from CuPy's pool, for that stream."""
     stream = cp.cuda.Stream(non_blocking=True)
-    x = cp.zeros((3, 40), np.float32)
     with stream:
+        x = cp.zeros((3, 40), np.float32)
         warm = cp.sort(x), cp.argsort(x, axis=0)
         del warm
         stream.synchronize()
@@ -191,7 +191,7 @@ def cub(cp: Any) -> Iterator[Any]:
     cp._core.set_routine_accelerators(before)
 
 
-@pytest.mark.parametrize("dtype", letters("bBhHiIlLefdFD", "blfD"))
+@pytest.mark.parametrize("dtype", letters("bBhHiIlLefdFD", "lD"))
 @pytest.mark.parametrize("shape", [(1000,), (4, 5, 6)])
 def test_reductions_by_cub(cub: Any, dtype: str, shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(5)
@@ -202,7 +202,7 @@ def test_reductions_by_cub(cub: Any, dtype: str, shape: tuple[int, ...]) -> None
     for order in "C" if x.ndim == 1 else "CF":
         d = cub.asarray(x, order=order)
         for axis in (None, 0, -1):
-            for name in ("sum", "max", "min", "prod", "ptp", "mean"):
+            for name in ("sum", "max", "min", "prod"):
                 if name == "prod" and (x.size > 100 or dtype in "bBhH"):
                     continue
                 got, expected = getattr(cub, name)(d, axis=axis), getattr(np, name)(wide, axis=axis)
