@@ -101,7 +101,7 @@ def label() -> str:
 
 def foreign_libraries() -> list[str]:
     """Libraries of NVIDIA's that the process has mapped, apart from what lies in our own cache: none, where all is well."""
-    cache = str(archives.CACHE.parent)
+    cache = os.path.realpath(archives.CACHE.parent)
     return sorted(path for path in _mapped() if _FOREIGN.search(path) and not path.startswith(cache))
 
 
