@@ -1,12 +1,13 @@
 """Runs CuPy's own tests from the sdist on the emulated device, and says what passed, what failed as expected and what did not.
 
-``python -m tests.cupy.upstream.run [--short] [--limit SECONDS] [--write] [FILE ...]``
+``python -m tests.cupy.upstream.run [--short] [--limit SECONDS] [--jobs N] [FILE ...]``
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import re
@@ -131,30 +132,37 @@ def main() -> int:
         "files", nargs="*", help="files under tests/cupy_tests of the sdist; all of the list if none is named"
     )
     parser.add_argument("--short", action="store_true", help="the short selection")
-    parser.add_argument("--limit", type=float, default=900, help="seconds for one file")
+    parser.add_argument(
+        "--limit", type=float, default=900, help="seconds for one file, after which no further test of it is begun"
+    )
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="files at a time")
     parser.add_argument("--out", help="a JSON file for every test that failed, with its reason")
     arguments = parser.parse_args()
     fixed = plan()
     files = fixed["short"] if arguments.short else arguments.files or list(fixed["files"])
+    results = []
+    print(f"{pins.LABEL}: CuPy's own tests", flush=True)
     try:
-        results = []
-        print(f"{pins.LABEL}: CuPy's own tests")
-        for file in files:
-            result = run_file(file, arguments.limit, fixed)
-            results.append(result)
-            short = f", cut short after {result.run} of {result.selected}" if result.run < result.selected else ""
-            failed = sum(map(len, result.expected.values()))
-            print(
-                f"{file}: {len(result.passed)} passed, {failed} failed as expected, {len(result.unexpected)} unexpectedly, "
-                f"{result.skipped} skipped{short} ({result.seconds:.0f} s)",
-                flush=True,
-            )
-            for test, reason in list(result.unexpected.items())[:20]:
-                print(f"    {test}: {reason.splitlines()[0] if reason else ''}", flush=True)
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            for result in pool.map(lambda file: run_file(file, arguments.limit, fixed), files):
+                results.append(result)
+                _tell(result)
     except archives.Unavailable as error:
         print(f"no CuPy for the tests: {error}")
         return 0
     return _report(results, arguments.out)
+
+
+def _tell(result: Result) -> None:
+    short = f", cut short after {result.run} of {result.selected}" if result.run < result.selected else ""
+    failed = sum(map(len, result.expected.values()))
+    print(
+        f"{result.file}: {len(result.passed)} passed, {failed} failed as expected, {len(result.unexpected)} unexpectedly, "
+        f"{result.skipped} skipped{short} ({result.seconds:.0f} s)",
+        flush=True,
+    )
+    for test, reason in list(result.unexpected.items())[:20]:
+        print(f"    {test}: {reason.splitlines()[0] if reason else ''}", flush=True)
 
 
 def _report(results: list[Result], out: str | None) -> int:
