@@ -17,7 +17,7 @@ __all__ = ["Parameters"]
 
 
 class Parameters(ConformanceCase):
-    """A parameter's value at a replay is what the replay computes with, on every backend by the same calls."""
+    """Issue 9: a parameter's value at a replay is what the replay computes with, on every backend by the same calls."""
 
     @staticmethod
     def operands(fx: BackendFixtures) -> tuple[Any, Any, Any]:

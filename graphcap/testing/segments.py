@@ -18,7 +18,7 @@ __all__ = ["Segments"]
 
 
 class Segments(ConformanceCase):
-    """``capture(on_forbidden="split")``: what cannot be captured is called between graphs, and the results are eager ones."""
+    """Issue 9, ``capture(on_forbidden="split")``: what cannot be captured is called between graphs, and the results are eager ones."""
 
     @staticmethod
     def add(fx: BackendFixtures, x: Any, y: Any) -> Any:

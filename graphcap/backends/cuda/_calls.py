@@ -195,13 +195,3 @@ def memory_info() -> tuple[int, int]:
     """Free and total bytes of the current device."""
     free_bytes, total = driver.call("cuMemGetInfo")
     return int(free_bytes), int(total)
-
-
-def device_of_pointer(address: int) -> int | None:
-    """The device index of a device address; ``None`` for host memory."""
-    attribute = driver.struct("CUpointer_attribute")
-    code, kind = driver.answer("cuPointerGetAttribute", attribute.CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address)
-    device_memory = 2
-    if code or int(kind) != device_memory:
-        return None
-    return int(driver.call("cuPointerGetAttribute", attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address))
