@@ -82,6 +82,16 @@ def test_no_module_carries_nvidias_runtime(cp: Any) -> None:
     assert carriers(cupy_tree.tree().site) == set()
 
 
+def test_kernels_are_compiled_with_our_headers(cp: Any) -> None:
+    """Also where a wheel of NVIDIA's has headers, which CuPy would find first."""
+    options = cp._core.core.assemble_cupy_compiler_options(())
+    folders = [option[2:] for option in options if option.startswith("-I")]
+    assert str(cupy_tree.tree().cuda / "include") in folders
+    site = str(cupy_tree.tree().site)
+    assert all(folder.startswith((site, str(cupy_tree.tree().cuda))) for folder in folders)
+    assert str(loader.include_folder()) not in folders
+
+
 def test_a_second_load_changes_nothing(cp: Any) -> None:
     """It answers the same."""
     path = list(sys.path)
