@@ -25,6 +25,7 @@ _begun = time.monotonic()
 cupy_tree.load()  # before CuPy's own conftest and tests import it
 
 
+@pytest.hookimpl(trylast=True)  # after those that are left out by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out = [item for item in items if any(pattern.search(item.nodeid) for pattern in _LEFT_OUT)]
     if left_out:
