@@ -24,6 +24,7 @@ _LAYERS: dict[str, int] = {
     "graphcap.interface": 1,
     "graphcap.topology": 1,
     "graphcap._capture_state": 1,
+    "graphcap._this_thread": 1,
     "graphcap.dot": 2,
     "graphcap.memory": 2,
     "graphcap.registry": 3,

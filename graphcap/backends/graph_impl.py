@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import threading
 import warnings
 import weakref
 from abc import abstractmethod
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from graphcap import memory
 from graphcap._capture_state import CaptureState, Move, State
+from graphcap._this_thread import ThreadMark, thread_mark
 from graphcap.backends.base import Backend, framework_hooks
 from graphcap.backends.graph_memory import GraphMemory, issue
 from graphcap.backends.parameter_uses import ParameterUses, Use
@@ -74,7 +74,7 @@ class GraphImpl(GraphMemory, GraphImplInterface):
         self.device_index = -1
         self.mode = GraphCaptureMode.DEFAULT
         self._backend = type(self).backend()
-        self._thread = 0
+        self._thread: ThreadMark | None = None
         self._pool: MempoolId | None = None
         self._nested_pools: tuple[MempoolId, ...] = ()  # of `use_mem_pool` scopes inside the capture (S-C48)
         self._hooks = contextlib.ExitStack()
@@ -170,7 +170,7 @@ class GraphImpl(GraphMemory, GraphImplInterface):
             undo.pop_all()
         self.state.move(Move.BEGIN)
         self.stream, self.device_index, self.mode = stream, index, mode
-        self._thread, self._pool = threading.get_ident(), pool_id
+        self._thread, self._pool = thread_mark(), pool_id
 
     def capture_end(self) -> None:
         move = self._end_move()
@@ -335,7 +335,7 @@ class GraphImpl(GraphMemory, GraphImplInterface):
             )
 
     def _check_end(self, stream: Stream) -> None:
-        if self.mode is not GraphCaptureMode.RELAXED and threading.get_ident() != self._thread:
+        if self.mode is not GraphCaptureMode.RELAXED and thread_mark() is not self._thread:
             raise CaptureStateError(
                 "capture_end()",
                 "the capture began on another thread, and its mode is not relaxed",

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from graphcap._this_thread import ThreadMark, thread_mark
 from graphcap.backends.cuda import cuda_backend
 from graphcap.backends.cuda._calls import Mode
 from graphcap.backends.streams import Stream
@@ -64,7 +65,7 @@ class Guard:
         self._lock = threading.Lock()
         self._open = 0
         self._originals: dict[Point, Any] = {}
-        self._threads: Counter[int] = Counter()
+        self._threads: Counter[ThreadMark] = Counter()
         """The threads that began an open capture, relaxed ones left out."""
         self._pools: dict[Any, tuple[int, int]] = {}
         """The pool of each open capture."""
@@ -74,7 +75,7 @@ class Guard:
         """While the ``with`` is open, a capture on `stream` into `pool` is."""
         backend: Any = stream.backend
         capture = backend.captures.of_stream(stream.handle)
-        thread = threading.get_ident()
+        thread = thread_mark()
         strict = capture.mode is not Mode.RELAXED
         with self._lock:
             if not self._open:
@@ -88,6 +89,8 @@ class Guard:
             with self._lock:
                 self._open -= 1
                 self._threads[thread] -= strict
+                if not self._threads[thread]:
+                    del self._threads[thread]
                 del self._pools[capture]
                 if not self._open:
                     self._remove()
@@ -145,7 +148,7 @@ class Guard:
             with backend.device_guard(backend.current_device()):
                 capture = backend.captures.of_stream(handle)
         if capture is None:
-            if handle in _DEFAULT_STREAMS and self._threads[threading.get_ident()] > 0:
+            if handle in _DEFAULT_STREAMS and self._threads[thread_mark()] > 0:
                 raise _explain.refused(
                     f"numba.cuda: {point.what}",
                     "it goes to Numba's default stream, which is not captured: it would run now, and not when the graph is "

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from graphcap._this_thread import thread_mark
 from graphcap.backends.base import Backend
 from graphcap.backends.buffer import Buffer
 from graphcap.backends.extents import Declared
@@ -210,13 +211,13 @@ class _Router:
 def _route_allocations(backend: Any, capture: Capture) -> Callable[[], None]:
     router = _Router(backend, capture, cupy.cuda.get_allocator())
     scope = cupy.cuda.using_allocator(router.allocate)
-    thread = threading.get_ident()
+    thread = thread_mark()
     scope.__enter__()
 
     def restore() -> None:
         router.open = False
         # A relaxed capture may end on another thread, whose allocator is not ours to set. The router then passes on.
-        if threading.get_ident() == thread:
+        if thread_mark() is thread:
             scope.__exit__(None, None, None)
 
     return restore

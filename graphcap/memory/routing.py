@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
+from graphcap._this_thread import thread_mark
 from graphcap.errors import PoolStateError
 from graphcap.interface import MempoolId
 from graphcap.memory.claims import HandOuts
@@ -23,7 +23,7 @@ class Route:
         self.accepts = accepts
         """A capture's filter over streams; None: a ``use_mem_pool`` scope, which takes all of its thread's
         requests."""
-        self.thread = threading.get_ident()
+        self.thread = thread_mark()
         self.nested: list[Pool] = []
         """Pools that the thread used within this capture: the graph holds one use of each (S-C48)."""
         self.log: HandOuts | None = getattr(accepts, "log", None)
@@ -42,7 +42,7 @@ class Routes:
         """Return the newest scope that accepts a request of this thread on `stream`."""
         for route in reversed(self.open):
             if route.accepts is None:
-                if route.thread == threading.get_ident():
+                if route.thread is thread_mark():
                     return route
             elif route.accepts(stream):
                 return route
@@ -73,9 +73,9 @@ class Routes:
 
     def capture_of_this_thread(self) -> Route | None:
         """Return the newest capture scope that this thread opened."""
-        here = threading.get_ident()
+        here = thread_mark()
         for route in reversed(self.open):
-            if route.accepts is not None and route.thread == here:
+            if route.accepts is not None and route.thread is here:
                 return route
         return None
 

@@ -15,6 +15,7 @@ import itertools
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
+from graphcap._this_thread import thread_mark
 from graphcap.backends.cpu.work import Work
 from graphcap.errors import (
     CaptureForbiddenError,
@@ -47,7 +48,7 @@ class Capture:
         self.id = next(_ids)
         self.origin = origin
         self.mode = mode
-        self.thread = threading.get_ident()
+        self.thread = thread_mark()
         self.status = CaptureStatus.ACTIVE
         self.cause: BaseException | None = None
         self.nodes: list[Work] = []
@@ -192,7 +193,7 @@ def check_unsafe(call: str, stream: CPUStream | None = None) -> None:
             )
         for capture in list(open_captures):
             if capture.mode is GraphCaptureMode.GLOBAL or (
-                capture.mode is GraphCaptureMode.THREAD_LOCAL and capture.thread == threading.get_ident()
+                capture.mode is GraphCaptureMode.THREAD_LOCAL and capture.thread is thread_mark()
             ):
                 raise forbid(
                     CaptureForbiddenError(

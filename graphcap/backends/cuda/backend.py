@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Hashable
 from typing import Any, Final
 
+from graphcap._this_thread import ThreadMark, thread_mark
 from graphcap.backends.base import Backend, BackendStatus, Capabilities, framework_hooks, one_object
 from graphcap.backends.buffer import Buffer
 from graphcap.backends.cuda import _calls as calls
@@ -79,7 +80,7 @@ class CUDABackend(Backend):
         self._pinned: dict[int, CachingAllocator] = {}
         self._default: dict[int, CUDAStream] = {}
         self._kept: list[object] = []
-        self._orphans: dict[int, list[CUDAStream]] = {}
+        self._orphans: dict[ThreadMark | None, list[CUDAStream]] = {}
         atexit.register(self.close)
 
     # -- devices -------------------------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ class CUDABackend(Backend):
         assert isinstance(stream, CUDAStream), "the current stream of a CUDA device is a CUDA stream"
         return stream
 
-    def end_later(self, stream: CUDAStream, thread: int) -> None:
+    def end_later(self, stream: CUDAStream, thread: ThreadMark | None) -> None:
         """A capture was thrown away on a thread that may not end it (908): its own thread ends it when it next comes here.
 
         Warns
@@ -207,7 +208,7 @@ class CUDABackend(Backend):
 
     def _end_orphans(self) -> None:
         with self._lock:
-            streams = self._orphans.pop(threading.get_ident(), [])
+            streams = self._orphans.pop(thread_mark(), [])
         for stream in streams:
             with DeviceGuard(stream.device_index):
                 code, graph = driver.answer("cuStreamEndCapture", stream.handle)
