@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphcap._graph import Graph
-from graphcap.backends.pool_traces import LeftArray, PoolTraces, overlaps
+from graphcap._segments import SegmentedGraph
+from graphcap.backends.pool_traces import LeftArray, PoolTraces, merged, overlaps
 from graphcap.errors import GraphStateError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ class PoolConflict(NamedTuple):
     made_at
         Where an output was made, if ``GRAPHCAP_MEMORY_DEBUG=1`` or a recorded history keeps that; else empty.
     node
-        The node in words: of `by` the one that writes, of `graph` the one that reads.
+        The node in words: of `by` the one that writes, of `graph` the one that reads. In a graph in segments, with the
+        position of its segment.
     """
 
     kind: str
@@ -78,7 +81,7 @@ class PoolOrder(tuple[PoolConflict, ...]):
         return "\n".join(map(str, self)) or "The order of replays does not matter to any live array."
 
 
-def check_pool_order(graphs: Iterable[Graph]) -> PoolOrder:
+def check_pool_order(graphs: Iterable[Graph | SegmentedGraph]) -> PoolOrder:
     """Find out which arrays depend on the order in which graphs that share a pool are replayed.
 
     A graph's temporaries are free for the next capture into the same pool, so two graphs may use the same memory. That is safe
@@ -88,7 +91,8 @@ def check_pool_order(graphs: Iterable[Graph]) -> PoolOrder:
     Parameters
     ----------
     graphs
-        Captured graphs.
+        Captured graphs. One in segments counts as one: its own graphs are always replayed in their order, so what they take
+        from each other is no matter. Of its eager steps nothing is known.
 
     Returns
     -------
@@ -103,30 +107,67 @@ def check_pool_order(graphs: Iterable[Graph]) -> PoolOrder:
     UnsupportedError
         A backend does not know its nodes' memory.
     TypeError
-        Something in the list is no Graph.
+        Something in the list is neither a Graph nor a SegmentedGraph.
     """
-    members = [(index, _traces(index, graph)) for index, graph in enumerate(graphs)]
+    members = [(index, _member(index, graph)) for index, graph in enumerate(graphs)]
     found: dict[tuple[Any, ...], PoolConflict] = {}
-    for index, (device, traces) in members:
-        for other_index, (other_device, other) in members:
-            if index == other_index or device != other_device or not traces.pools & other.pools:
+    for index, member in members:
+        for other_index, other in members:
+            if index == other_index:
                 continue
-            for conflict in (
-                *_overwritten(index, traces, other_index, other),
-                *_inputs(index, traces, other_index, other),
-            ):
-                found.setdefault(conflict[:4], conflict)
+            for piece, other_piece in product(member.pieces, other.pieces):
+                if piece.device != other_piece.device or not piece.traces.pools & other_piece.traces.pools:
+                    continue
+                for conflict in (
+                    *_overwritten(index, piece, other_index, other_piece),
+                    *_inputs(index, piece, member.given, other_index, other_piece),
+                ):
+                    found.setdefault(conflict[:4], conflict)
     return PoolOrder(found.values())
 
 
-def _traces(index: int, graph: Graph) -> tuple[tuple[type, int], PoolTraces]:
-    if not isinstance(graph, Graph):
-        raise TypeError(f"check_pool_order(): item {index} is a {type(graph).__name__}, not a Graph.")
+class _Piece(NamedTuple):
+    """One graph, and where it stands."""
+
+    device: tuple[type, int]
+    traces: PoolTraces
+    where: str
+    """Before the words for a node."""
+
+
+class _Member(NamedTuple):
+    """One item of the list: a graph, or several that are always replayed together."""
+
+    pieces: tuple[_Piece, ...]
+    given: tuple[tuple[int, int], ...]
+    """The memory that its captures were given: what it finds there is its own."""
+
+
+def _member(index: int, item: Graph | SegmentedGraph) -> _Member:
+    if isinstance(item, SegmentedGraph):
+        if not item.segments:
+            raise GraphStateError(
+                f"check_pool_order(): graph {index}",
+                "it has no segments: its capture is still open, was left by an exception, or was reset",
+                "Leave the `with capture(...)` block first; capture again after an exception or reset().",
+            )
+        graphs = [(one.graph, f"segment {at}, ") for at, one in enumerate(item.segments) if one.graph is not None]
+    elif isinstance(item, Graph):
+        graphs = [(item, "")]
+    else:
+        raise TypeError(
+            f"check_pool_order(): item {index} is a {type(item).__name__}, neither a Graph nor a SegmentedGraph."
+        )
+    pieces = tuple(_piece(index, graph, where) for graph, where in graphs)
+    return _Member(pieces, merged(part for piece in pieces for part in piece.traces.given))
+
+
+def _piece(index: int, graph: Graph, where: str) -> _Piece:
     ask: Any = getattr(graph.impl, "pool_traces", None)
     if ask is None:
         raise UnsupportedError(graph.device.upper(), "check_pool_order()", "pool_traces")
     traces: PoolTraces | None = ask()
-    asked = f"check_pool_order(): graph {index}"
+    asked = f"check_pool_order(): {where}graph {index}"
     if traces is None:
         raise GraphStateError(asked, "nothing is captured in it", "Capture first.")
     if traces.uses is None and getattr(graph.impl, "lifetimes", "off") != "off":
@@ -137,15 +178,15 @@ def _traces(index: int, graph: Graph) -> tuple[tuple[type, int], PoolTraces]:
             "it was captured with lifetimes='off', so nobody looked at its nodes",
             "Capture it with lifetimes='warn'.",
         )
-    return (type(graph.impl), getattr(graph.impl, "device_index", 0)), traces
+    return _Piece((type(graph.impl), getattr(graph.impl, "device_index", 0)), traces, where)
 
 
-def _overwritten(index: int, traces: PoolTraces, other_index: int, other: PoolTraces) -> Iterator[PoolConflict]:
-    alive = _Arrays(array for array in traces.left if array.watch.alive)
-    if not alive or other.uses is None:
+def _overwritten(index: int, piece: _Piece, other_index: int, other: _Piece) -> Iterator[PoolConflict]:
+    alive = _Arrays(array for array in piece.traces.left if array.watch.alive)
+    if not alive or other.traces.uses is None:
         return
     found: dict[LeftArray, PointerUse] = {}
-    for use in other.uses():
+    for use in other.traces.uses():
         for array in alive.touched_by(use) if use.writes else ():
             if array not in found or (found[array].reads and not use.reads):
                 found[array] = use  # an exact answer is worth more than a possible one
@@ -153,17 +194,20 @@ def _overwritten(index: int, traces: PoolTraces, other_index: int, other: PoolTr
         # What is known is told as a read or a write; of a kernel's pointer it is not known.
         kind = "may be overwritten" if use.reads else "overwritten"
         size = array.high - array.low
-        yield PoolConflict(kind, index, other_index, array.low, size, array.made_at, use.node)
+        yield PoolConflict(kind, index, other_index, array.low, size, array.made_at, other.where + use.node)
 
 
-def _inputs(index: int, traces: PoolTraces, other_index: int, other: PoolTraces) -> Iterator[PoolConflict]:
-    left = _Arrays(other.left)
-    if traces.uses is None or not left:
+def _inputs(
+    index: int, piece: _Piece, own: tuple[tuple[int, int], ...], other_index: int, other: _Piece
+) -> Iterator[PoolConflict]:
+    left = _Arrays(other.traces.left)
+    if piece.traces.uses is None or not left:
         return
-    for use in traces.uses():
-        if use.reads and not overlaps(use.address, use.address + 1, traces.given):  # not its own
+    for use in piece.traces.uses():
+        if use.reads and not overlaps(use.address, use.address + 1, own):
             for array in left.touched_by(use):
-                yield PoolConflict("input", index, other_index, use.address, use.nbytes, array.made_at, use.node)
+                node = piece.where + use.node
+                yield PoolConflict("input", index, other_index, use.address, use.nbytes, array.made_at, node)
 
 
 class _Arrays:

@@ -141,12 +141,73 @@ def test_cpu_arrays_are_known_exactly(replay: str, monkeypatch: pytest.MonkeyPat
     assert not (np.asarray(output) == expected).all()
 
 
+def test_graphs_in_segments(fx: BackendFixtures) -> None:
+    """A graph in segments counts as one: its pieces are looked at, and named, but never held against each other."""
+    stream, pool = fx.make_stream(), graphcap.graph_pool_handle()
+    x, out = fx.upload(vector(1)), fx.upload(np.zeros(N, np.float32))
+    kept: dict[str, Any] = {}
+
+    def by_way_of_a_temporary() -> None:
+        temporary = fx.allocate(NBYTES)
+        stream.copy(temporary, x)
+        stream.copy(out, temporary)
+
+    def keep(name: str, source: Any) -> None:
+        if stream.is_capturing:
+            kept.clear()  # of an attempt before this one
+            kept[name] = fx.allocate(NBYTES)
+            stream.copy(kept[name], source)
+
+    def wait() -> None:
+        stream.synchronize()
+
+    def use(name: str) -> None:
+        if stream.is_capturing:
+            stream.copy(out, kept[name])
+
+    with graphcap.capture(fx.device, pool=pool, stream=stream, on_forbidden="split") as first:
+        first.step(wait)
+        first.step(by_way_of_a_temporary)
+    with graphcap.capture(fx.device, pool=pool, stream=stream, on_forbidden="split") as second:
+        second.step(keep, "early", x)
+        second.step(wait)
+        second.step(use, "early")
+    third = graphcap.Graph(fx.device, pool=pool)
+    with stream, third:
+        stream.copy(out, kept["early"])
+    assert [segment.kind for segment in second.segments] == ["graph", "eager", "graph"]
+
+    found = graphcap.check_pool_order([first, second, third])
+    assert [(c.kind, c.graph, c.by) for c in found.inputs] == [("input", 2, 1)], (
+        "what a graph takes from itself is its own"
+    )
+    first.replay(stream)
+    second.replay(stream)
+    np.testing.assert_array_equal(fx.download(kept["early"]), vector(1))
+    stream.fill(x, 0)
+    first.replay(stream)
+    stream.synchronize()
+    overwritten = not (fx.download(kept["early"]) == vector(1)).all()
+    assert [(c.kind, c.graph, c.by) for c in found.overwritten] == ([("overwritten", 1, 0)] if overwritten else [])
+    assert all(c.node.startswith("segment 1, node 0") for c in found.overwritten)
+    if fx.device_type == "cuda":  # nodes of the others keep what they use
+        assert overwritten
+
+
 def test_refusals() -> None:
     graph = graphcap.Graph("cpu")
     with pytest.raises(graphcap.GraphStateError, match="graph 0: nothing is captured"):
         graphcap.check_pool_order([graph])
     with pytest.raises(TypeError, match="item 0 is a int"):
         graphcap.check_pool_order([1])  # type: ignore[list-item]  # on purpose
+    with graphcap.capture("cpu", on_forbidden="split") as steps:
+        steps.step(np.negative, xp.arange(3.0))
+        with pytest.raises(graphcap.GraphStateError, match=r"graph 0: .*its capture is still open"):
+            graphcap.check_pool_order([steps])
+    assert not graphcap.check_pool_order([steps])
+    steps.reset()
+    with pytest.raises(graphcap.GraphStateError, match="was reset"):
+        graphcap.check_pool_order([steps])
 
 
 def test_cuda_needs_to_have_looked() -> None:
