@@ -175,7 +175,8 @@ def _report(results: list[Result], out: str | None) -> int:
         print(f"{count:6d} failed: {cause}")
     print(f"{len(unexpected):6d} failed for other reasons")
     least = plan()["files"]
-    fewer = [result for result in results if len(result.passed) < least.get(result.file, 0)]
+    whole = [result for result in results if result.run >= result.selected]
+    fewer = [result for result in whole if len(result.passed) < least.get(result.file, 0)]
     for result in fewer:
         print(f"{result.file}: {len(result.passed)} passed, fewer than the {least[result.file]} of the list")
     if out:
