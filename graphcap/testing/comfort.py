@@ -257,6 +257,19 @@ class Comfort(ConformanceCase):
             graphcap.array_namespace(fx.device)
         self._told(fx, caught.value, "array_namespace")
 
+    def test_missing_parameters(self, fx: BackendFixtures) -> None:
+        """Design 3: as above, for numbers that may change; nothing is recorded, and the capture goes on."""
+        x, level = fx.upload(vector()), graphcap.parameter(1, name="level")
+        graph = graphcap.Graph(fx.device)
+        with fx.make_stream() as stream, graph:
+            stream.fill(x, 7)
+            with self._refused(fx, "parameters") as caught:
+                stream.fill(x, level)
+        self._told(fx, caught.value, "parameters")
+        assert len(graph.topology().nodes) == 1
+        graph.replay()
+        assert (fx.download(x, np.uint8) == 7).all()
+
     def test_missing_wrap_stream(self, fx: BackendFixtures) -> None:
         """Design 3: as above, for streams of other libraries."""
         with self._refused(fx, "wrap_stream") as caught:

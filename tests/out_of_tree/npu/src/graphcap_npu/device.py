@@ -22,6 +22,7 @@ from graphcap import (
 )
 from graphcap.backends.base import Backend
 from graphcap.backends.buffer import Buffer
+from graphcap.backends.parameters import Scalar
 from graphcap.topology import Node, NodeKind
 
 lock = threading.RLock()
@@ -262,16 +263,23 @@ class NPUStream(Stream):
             raise ValueError(f"copy(): the destination has {target.nbytes} bytes, the source {source.nbytes}.")
         self.submit(NodeKind.MEMCPY, "memcpy", lambda: np.copyto(target, source), target.nbytes)
 
-    def fill(self, dst: Any, value: complex) -> None:
+    def fill(self, dst: Any, value: int | float | complex | Scalar) -> None:
+        self._plain("Stream.fill()", value)
         target = as_bytes(dst, write=True)
         if value not in range(256):
             raise ValueError(f"fill(): {value!r} does not fit a byte.")
         self.submit(NodeKind.MEMSET, "memset", lambda: target.fill(value), target.nbytes)
 
+    def _plain(self, call: str, *values: Any) -> None:
+        """Numbers that change from replay to replay are nothing that this backend can do."""
+        if any(isinstance(value, Scalar) for value in values):
+            self.backend.capabilities.require("parameters", self.backend.name, call)
+
     def host_call(self, fn: Callable[..., Any], *args: Any) -> None:
         self.submit(NodeKind.HOST, getattr(fn, "__name__", "host"), lambda: fn(*args))
 
     def launch(self, kernel: Any, *args: Any, **options: Any) -> None:
+        self._plain("Stream.launch()", *args)
         given = [as_bytes(arg) if isinstance(arg, Buffer) else arg for arg in args]
         self.submit(NodeKind.KERNEL, kernel.__name__, lambda: kernel(*given, **options))
 
