@@ -260,7 +260,7 @@ class Comfort(ConformanceCase):
     def test_missing_parameters(self, fx: BackendFixtures) -> None:
         """Design 3: as above, for numbers that may change; nothing is recorded, and the capture goes on."""
         x, level = fx.upload(vector()), graphcap.parameter(1, name="level")
-        graph = graphcap.Graph(fx.device)
+        graph = graphcap.Graph(fx.device, keep_graph=True)
         with fx.make_stream() as stream, graph:
             stream.fill(x, 7)
             with self._refused(fx, "parameters") as caught:
