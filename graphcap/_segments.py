@@ -14,14 +14,25 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from graphcap import memory
 from graphcap._device import Device, guard
 from graphcap._graph import Graph, pool_id_of
 from graphcap._inputs import check_bound, load_inputs, named_parameters
 from graphcap._segment_topology import describe
-from graphcap._steps import Step, adopted, holds, is_number, kept, leaves_of, name_of, other_result
+from graphcap._steps import (
+    HandedOn,
+    Step,
+    adopted,
+    holds,
+    is_number,
+    kept,
+    leaves_of,
+    name_of,
+    other_result,
+    results_of,
+)
 from graphcap._trees import Leaf, rebuild
 from graphcap._typing import PathLike
 from graphcap.backends import streams
@@ -42,8 +53,6 @@ from graphcap.interface import CaptureStatus, GraphCaptureMode, MempoolId
 from graphcap.topology import GraphTopology
 
 __all__ = ["Segment", "SegmentedGraph"]
-
-_NUMBERS: Final = (bool, int, float, complex)
 
 
 @dataclass(frozen=True)
@@ -107,7 +116,7 @@ class SegmentedGraph:
         self._eager: dict[int, Step] = {}
         self._links: dict[int, list[tuple[Parameter, Scalar]]] = {}
         self._bound: dict[str, Any] = {}
-        self._outputs: dict[int, Parameter] = {}
+        self._handed_on = HandedOn()
         self._inside = threading.local()
 
     # -- steps ---------------------------------------------------------------------------------------------------
@@ -127,7 +136,8 @@ class SegmentedGraph:
         -------
         Any
             What `fn` gave. Arrays in it are the places into which each replay puts the step's results. Numbers come as
-            :class:`graphcap.Parameter`, so that later steps take the number of their own replay.
+            :class:`graphcap.Parameter`, so that later steps take the number of their own replay. Anything else is what `fn`
+            gave now; later steps take what it gives in their own replay instead.
 
         Raises
         ------
@@ -154,6 +164,7 @@ class SegmentedGraph:
         found: list[Leaf] = []
         leaves_of(self._backend, result, found)
         values = []
+        step.places = {leaf.place: leaf.value for leaf in found}
         for value, place in found:
             own: Any = value
             if self._backend.array_key(value) is not None:
@@ -163,27 +174,23 @@ class SegmentedGraph:
                 value = value.now() if isinstance(value, Scalar) else value
                 own = parameter(value, name=f"{step.name}{''.join(f'[{part!r}]' for part in place)}")
                 step.numbers.append((place, own))
-                self._outputs[id(own)] = own
+                self._handed_on.numbers[id(own)] = own
             elif value is not None:
-                step.opaque.append(value)
+                step.opaque.append(Leaf(value, place))
+                self._handed_on.give(step, step.opaque[-1])
             values.append(own)
         step.result = rebuild(result, found, values)
         return step.result
 
     def _call_eagerly(self, step: Step) -> Any:
-        args, kwargs = self._with_numbers(step.args), self._with_numbers(step.kwargs)
+        args, kwargs = self._arguments(step, plain=True)
         return step.fn(*args, **kwargs)
 
-    def _with_numbers(self, value: Any) -> Any:
-        """Arguments for an eager call: numbers that earlier steps gave are plain numbers there."""
-        if id(value) in self._outputs:
-            return self._outputs[id(value)].now()
-        kind = type(value)
-        if kind is tuple or kind is list:
-            return kind([self._with_numbers(item) for item in value])
-        if kind is dict:
-            return {key: self._with_numbers(item) for key, item in value.items()}
-        return value
+    def _arguments(self, step: Step, *, plain: bool) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What a step is called with: what earlier steps gave in this pass."""
+        args: tuple[Any, ...] = self._handed_on.latest(step.args, plain=plain)
+        kwargs: dict[str, Any] = self._handed_on.latest(step.kwargs, plain=plain)
+        return args, kwargs
 
     @contextlib.contextmanager
     def _at(self, step: Step, when: str) -> Iterator[None]:
@@ -210,9 +217,8 @@ class SegmentedGraph:
             stop, reason = self._capture(first, len(self._steps), stream)
             if reason is not None and stop > first:
                 end = stop
-                while (
-                    True
-                ):  # again without the half of the step; nothing new can come up but what differs from call to call
+                # Again without the half of the step. Only what differs from call to call can come up anew.
+                while True:
                     stop, again = self._capture(first, end, stream)
                     if again is None:
                         break
@@ -257,11 +263,14 @@ class SegmentedGraph:
         """Capture one step; the error if it may not be."""
         try:
             with self._at(step, "was captured"):
-                result = step.fn(*step.args, **step.kwargs)
+                args, kwargs = self._arguments(step, plain=False)
+                result = step.fn(*args, **kwargs)
                 if stream.capture_status is CaptureStatus.INVALIDATED:
                     return CaptureInvalidatedError(step.name, "the step broke the capture", "It is called eagerly.")
-                self._store(step, result, stream, self._backend.store_array)
-                step.links = self._followed(step, result)
+                new = results_of(step, self._backend, result)
+                self._store(step, new, stream, self._backend.store_array)
+                step.links = self._followed(step, new)
+                self._handed_on.give_again(step, new)
         except (CaptureForbiddenError, CaptureInvalidatedError) as error:
             return kept(step, error)
         except Exception as error:
@@ -273,21 +282,18 @@ class SegmentedGraph:
             raise
         return None
 
-    def _followed(self, step: Step, result: Any) -> list[tuple[Parameter, Scalar]]:
+    def _followed(self, step: Step, new: Mapping[tuple[Any, ...], Any]) -> list[tuple[Parameter, Scalar]]:
         """The numbers of a captured step's result that are made of parameters, and so change from replay to replay."""
-        found: list[Leaf] = []
-        leaves_of(self._backend, result, found)
-        new = {leaf.place: leaf.value for leaf in found}
         for place, number in step.numbers:
-            if not isinstance(new.get(place), Scalar) and not is_number(new.get(place)):
-                raise other_result(step, place, self._backend, number.now(), new.get(place))
+            if not isinstance(new[place], Scalar) and not is_number(new[place]):
+                raise other_result(step, place, self._backend, number.now(), new[place])
         return [(number, new[place]) for place, number in step.numbers if isinstance(new[place], Scalar)]
 
     def _takes_opaque(self, position: int) -> GraphcapError | None:
         """Why a step must be eager whatever it does: it takes an object that an eager step makes anew at every replay."""
         step = self._steps[position]
         for source in self._eager.values():
-            for value in source.opaque:
+            for value, _ in source.opaque:
                 if holds((step.args, step.kwargs), value):
                     return CaptureForbiddenError(
                         f"step {position} ({step.name!r}) in a graph",
@@ -296,16 +302,19 @@ class SegmentedGraph:
                     )
         return None
 
-    def _store(self, step: Step, result: Any, stream: Stream, store: Callable[[Any, Any, Stream], None]) -> None:
+    def _store(
+        self,
+        step: Step,
+        new: Mapping[tuple[Any, ...], Any],
+        stream: Stream,
+        store: Callable[[Any, Any, Stream], None],
+    ) -> None:
         """Put a step's arrays into their places."""
-        found: list[Leaf] = []
-        leaves_of(self._backend, result, found)
-        new = {leaf.place: leaf.value for leaf in found}
         for value, place in step.arrays:
-            given = new.get(place)
+            given = new[place]
             if given is value:
                 continue
-            if given is None or self._backend.array_key(given) != self._backend.array_key(value):
+            if self._backend.array_key(given) != self._backend.array_key(value):
                 raise other_result(step, place, self._backend, value, given)
             store(value, given, stream)
 
@@ -358,21 +367,19 @@ class SegmentedGraph:
 
     def _run(self, step: Step, stream: Stream) -> None:
         with self._at(step, "was called between graphs of a replay; what comes after it was not replayed"):
-            result = self._call_eagerly(step)
-            self._store(step, result, stream, self._backend.load_array)
-            if step.numbers:
-                found: list[Leaf] = []
-                leaves_of(self._backend, result, found)
-                new = {leaf.place: leaf.value for leaf in found}
-                numbers = {}
-                for place, number in step.numbers:
-                    given = new.get(place)
-                    if isinstance(given, Scalar):
-                        given = given.now()
-                    if not is_number(given):
-                        raise other_result(step, place, self._backend, number.now(), given)
-                    numbers[number] = given
+            new = results_of(step, self._backend, self._call_eagerly(step))
+            numbers = {}
+            for place, number in step.numbers:
+                given = new[place]
+                if isinstance(given, Scalar):
+                    given = given.now()
+                if not is_number(given):
+                    raise other_result(step, place, self._backend, number.now(), given)
+                numbers[number] = given
+            self._store(step, new, stream, self._backend.load_array)
+            if numbers:
                 set_values(numbers)
+            self._handed_on.give_again(step, new)
 
     # -- the whole -----------------------------------------------------------------------------------------------
 
@@ -384,7 +391,7 @@ class SegmentedGraph:
     def _used(self) -> tuple[Parameter, ...]:
         graphs = [segment.graph for segment in self.segments if segment.graph is not None]
         used = {id(one): one for graph in graphs for one in graph.used_parameters()}
-        return tuple(one for key, one in used.items() if key not in self._outputs)
+        return tuple(one for key, one in used.items() if key not in self._handed_on.numbers)
 
     def bind(self, **arrays: Any) -> None:
         """Name arrays that steps read; as :meth:`Graph.bind`."""
@@ -434,7 +441,7 @@ class SegmentedGraph:
                 segment.graph.reset()
         self._stream = None
         self._steps, self._eager, self._links = [], {}, {}
-        self._bound, self._outputs, self._owners = {}, {}, []
+        self._bound, self._handed_on, self._owners = {}, HandedOn(), []
 
     def _check(self, asked: str) -> None:
         if self._stream is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -282,3 +283,170 @@ def test_warm_up_and_options() -> None:
     assert kinds(graph) == ["graph", "eager"]
     with pytest.raises(ValueError, match="keep_inputs"):
         graphcap.capture("cpu", on_forbidden="split", keep_inputs=False)
+
+
+class Box:
+    """An object of the user's."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+def _boxed(x: Any) -> Any:
+    return Box(float(x.sum()))
+
+
+def _text(x: Any) -> Any:
+    return str(float(x.sum()))
+
+
+def _bytes(x: Any) -> Any:
+    return str(float(x.sum())).encode()
+
+
+def _in_a_dict(x: Any) -> Any:
+    return {"deep": [Pair(Box(float(x.sum())), None)]}
+
+
+def _sometimes_none(x: Any) -> Any:
+    return Box(6.0) if float(x.sum()) == 6 else None
+
+
+TAKERS: dict[Any, Any] = {
+    _boxed: lambda box: box.value,
+    _text: float,
+    _bytes: float,
+    _in_a_dict: lambda found: found["deep"][0].left.value,
+    _sometimes_none: lambda box: 40.0 if box is None else box.value,
+}
+
+
+@pytest.mark.parametrize("give", TAKERS, ids=lambda give: give.__name__)
+def test_objects_are_those_of_the_same_replay(give: Any) -> None:
+    """What an eager step gives is taken anew at each replay, whatever it is, also through a step that hands it on."""
+    x = xp.arange(4.0)
+
+    def scale(found: Any, x: Any) -> Any:
+        return x * TAKERS[give](found)
+
+    def hand_on(found: Any) -> Any:
+        return found
+
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        found = graph.step(give, x)
+        y = graph.step(scale, found, x)
+        z = graph.step(scale, graph.step(hand_on, found), x)
+    for value in (10, 1, 3):
+        x[:] = value
+        graph.replay()
+        wanted = np.full(4, value * 4.0 * value if give is not _sometimes_none else value * 40.0)
+        np.testing.assert_array_equal(np.asarray(y), wanted)
+        np.testing.assert_array_equal(np.asarray(z), wanted)
+
+
+def test_objects_around_captured_arrays() -> None:
+    """An object that a captured step gives holds the arrays of the capture; so does what later steps take, captured or eager."""
+    x, seen = xp.arange(3.0), []
+
+    def box(x: Any) -> Any:
+        return Box(x * 2)
+
+    def more(found: Any) -> Any:
+        return found.value + 1
+
+    def look(found: Any) -> None:
+        seen.append(float(found.value[0]))
+
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        found = graph.step(box, x)
+        near = graph.step(more, found)
+        graph.step(look, found)
+        far = graph.step(more, found)
+    assert kinds(graph) == ["graph", "eager", "graph"]
+    for value in (5, 7):
+        x[:] = value
+        graph.replay()
+        assert seen[-1] == value * 2
+        assert (np.asarray(near) == value * 2 + 1).all()
+        assert (np.asarray(far) == value * 2 + 1).all()
+
+
+def test_named_tuples_as_arguments() -> None:
+    """Arrays and numbers in a named tuple are seen as in any other."""
+    x = np.arange(3.0)
+
+    def norm(pair: Any) -> Any:
+        return Pair(float(pair.left.sum()), type(pair.right))
+
+    def scale(pair: Any, x: Any) -> Any:
+        assert type(pair) is Pair
+        return x * pair.left
+
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        y = graph.step(scale, graph.step(norm, Pair(x, 1)), x)
+    x[:] = 2
+    graph.replay()
+    assert (np.asarray(y) == 12).all()
+
+
+def test_the_same_object_from_two_steps() -> None:
+    """Two steps first give one object, then two: which is meant cannot be told, so it is not guessed."""
+    x = xp.arange(2.0)
+
+    def level(x: Any) -> str:
+        return "low" if float(x.sum()) < 5 else "high"
+
+    def always(x: Any) -> str:
+        return "low" if float(x.sum()) < 100 else ""
+
+    with graphcap.capture("cpu", on_forbidden="split") as graph:
+        graph.step(level, x)
+        graph.step(always, x)
+    graph.replay()
+    x[:] = 9
+    with pytest.raises(graphcap.GraphStructureError, match="was the very str that the step 'level' gave"):
+        graph.replay()
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "told"),
+    [
+        (lambda x: None, lambda x: 1.0, "NoneType when it first ran, and is of type float"),
+        (lambda x: 1.0, lambda x: None, "of type NoneType now"),
+        (lambda x: None, lambda x: x, "and is an array of"),
+        (lambda x: x * 1, lambda x: None, "of type NoneType now"),
+        (
+            lambda x: [x],
+            lambda x: [x, x],
+            r"gave 1 values when it first ran, and gives 2 now \(result\[1\] was not there",
+        ),
+        (lambda x: [], lambda x: [x], r"result\[0\] was not there"),
+        (lambda x: {"a": 1, "b": 2}, lambda x: {"a": 1}, r"result\['b'\] was there"),
+        (lambda x: (x, 1), lambda x: {"x": x}, "gave 2 values"),
+    ],
+)
+@pytest.mark.parametrize("captured", [False, True], ids=["eager", "captured"])
+def test_results_of_another_structure(captured: bool, first: Any, then: Any, told: str) -> None:
+    """A step that gives more, less, or something where nothing was: said, never dropped."""
+    x, calls = xp.arange(2.0), []
+
+    def step(x: Any) -> Any:
+        if not captured:
+            float(x[0])
+        calls.append(1)
+        return (first if len(calls) == 1 else then)(x)
+
+    with contextlib.ExitStack() as stack:
+        if captured:
+            stack.enter_context(pytest.raises(graphcap.GraphStructureError, match=told))
+        with graphcap.capture("cpu", on_forbidden="split") as graph:
+            graph.step(step, x)
+            graph.step(np.negative, x)
+    if not captured:
+        with pytest.raises(graphcap.GraphStructureError, match=told):
+            graph.replay()
