@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import types
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -13,6 +14,7 @@ from graphcap import memory
 from graphcap._capture import capture
 from graphcap._device import Device, default_device, guard, resolve
 from graphcap._graph import Graph, pool_id_of
+from graphcap._inputs import apart
 from graphcap._segments import SegmentedGraph
 from graphcap._trees import Leaf, find, flatten, rebuild
 from graphcap._user_line import line_of
@@ -65,7 +67,7 @@ class GraphedCallable:
         if max_graphs < 1 or warmup < 0:
             raise ValueError("make_graphed_callable(): max_graphs must be at least 1, warmup at least 0.")
         self._fn = self._steps[0] if len(self._steps) == 1 else _chain(self._steps)
-        functools.update_wrapper(self, self._fn)
+        functools.update_wrapper(self, self._fn, updated=())  # a callable object's own attributes are not this one's
         self.__name__ = getattr(self._fn, "__name__", type(self._fn).__name__)
         self._split = on_forbidden == "split"
         self._device: Device = resolve(device)
@@ -129,19 +131,27 @@ class GraphedCallable:
                     self._quick[tuple(map(self._array_key, args))] = found
             if len(self._graphs) > 1:
                 self._graphs.move_to_end(found.key)
-            for load, value in zip(found.loads, values, strict=True):
-                load(value, stream)
-            found.replay()
-            result = found.result
-            if self._outputs == "copy":
-                result = found.copies(backend, stream, values[0] if values else None)
-            if self._asynchronous:
-                self._last = (stream, stream.record(None if self._last is None else self._last[1]))
+            if self._outputs == "static":  # only then may the caller have got hold of the static inputs
+                values = apart(backend, found.inputs, values, stream)
+            try:
+                for load, value in zip(found.loads, values, strict=True):
+                    load(value, stream)
+                found.replay()
+                result = found.result
+                if self._outputs == "copy":
+                    result = found.copies(backend, stream, values[0] if values else None)
+            finally:  # what was submitted before an error is in flight too
+                if self._asynchronous:
+                    self._last = (stream, stream.record(None if self._last is None else self._last[1]))
             return result
 
     def _find_quickly(self, args: tuple[Any, ...]) -> _Captured | None:
         """The graph for plain positional arrays, without looking through a nest."""
         return self._quick.get(tuple(map(self._array_key, args)))
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: the instance is the first argument, and each has graphs of its own (it is part of the kind of input)."""
+        return self if instance is None else types.MethodType(self, instance)
 
     @property
     def graphs(self) -> list[Graph | SegmentedGraph]:
@@ -385,9 +395,18 @@ def make_graphed_callable(
             max_graphs=max_graphs,
             on_forbidden=on_forbidden,
         )
+    if isinstance(sample_args, (str, Mapping)) or (sample_args is not None and not isinstance(sample_args, Iterable)):
+        raise TypeError(
+            f"make_graphed_callable(sample_args={type(sample_args).__name__}): a tuple of arguments is needed; for one argument "
+            "(x,). Those by name go to sample_kwargs."
+        )
     made = GraphedCallable(fn, device, warmup, preserve, pool, outputs, max_graphs, on_forbidden)
     if sample_args is not None or sample_kwargs is not None:
-        made(*(sample_args or ()), **(sample_kwargs or {}))
+        if sample_args is not None and made._array_key(sample_args) is not None:
+            raise TypeError(
+                "make_graphed_callable(sample_args=...): an array was given; a tuple of arguments is needed: (x,)."
+            )
+        made(*(() if sample_args is None else sample_args), **(sample_kwargs or {}))
     return made
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from graphcap.backends import streams
 from graphcap.backends.base import Backend
+from graphcap.backends.extents import extent
 from graphcap.backends.parameter_uses import set_values
 from graphcap.backends.parameters import Parameter
+from graphcap.backends.streams import Stream
 
-__all__ = ["check_bound", "load_inputs", "named_parameters"]
+__all__ = ["apart", "check_bound", "load_inputs", "named_parameters"]
 
 
 def named_parameters(used: tuple[Parameter, ...], bound: Mapping[str, Any]) -> dict[str, Parameter]:
@@ -89,6 +94,42 @@ def load_inputs(
         return  # the replay is about to be refused; nothing must be recorded before that
     if numbers:
         set_values(numbers)
-    for name, value in inputs.items():
-        if name not in parameters:
-            backend.load_array(bound[name], value, stream)
+    names = [name for name in inputs if name not in parameters]
+    targets = [bound[name] for name in names]
+    for target, value in zip(targets, apart(backend, targets, [inputs[name] for name in names], stream), strict=True):
+        backend.load_array(target, value, stream)
+
+
+def apart(backend: Backend, targets: Sequence[Any], values: Sequence[Any], stream: Stream) -> Sequence[Any]:
+    """The values to load into `targets` one after the other, as if at once.
+
+    Where a value lies in a target that is loaded before it (two arrays change places, say), it is a copy, made in stream order.
+    """
+    if len(targets) < 2:
+        return values
+    written: list[tuple[int, int] | None] = []
+    found = []
+    for target, value in zip(targets, values, strict=True):
+        if any(_meet(value, one) for one in written):
+            value = backend.clone_array(value, stream)
+        found.append(value)
+        written.append(_memory(target))
+    return found
+
+
+def _meet(value: Any, written: tuple[int, int] | None) -> bool:
+    own = _memory(value)
+    return own is None or written is None or (own[0] < written[1] and written[0] < own[1])
+
+
+def _memory(value: Any) -> tuple[int, int] | None:
+    described = getattr(value, "__sycl_usm_array_interface__", None)
+    if not isinstance(described, Mapping) or "typestr" not in described:
+        return extent(value)
+    size = np.dtype(described["typestr"]).itemsize
+    shape, strides = described["shape"], described.get("strides")  # its strides count items
+    low = int(described["data"][0]) + described.get("offset", 0) * size
+    if strides is None:
+        return low, low + prod(shape) * size
+    steps = [step * (count - 1) for step, count in zip(strides, shape, strict=True)]
+    return low + size * sum(min(step, 0) for step in steps), low + size * (1 + sum(max(step, 0) for step in steps))

@@ -286,3 +286,85 @@ def test_inside_another_capture(arrays: Arrays) -> None:
     assert graphed.captures == 0
     graph.replay()
     np.testing.assert_array_equal(arrays.read(y), 2 * data(4))
+
+
+def test_bound_arrays_change_places(arrays: Arrays) -> None:
+    """New contents are taken as if all at once: a value that lies in an array which is loaded before it is the old one."""
+    x, y, z = (arrays.make(data(300, start)) for start in (1, 1000, 5000))
+    with graphcap.capture(arrays.device) as graph:
+        difference = arrays.axpy(-1.0, x, y)
+        total = arrays.axpy(1.0, difference, z)
+    graph.bind(x=x, y=y, z=z)
+    stream = arrays.fx.make_stream()
+    graph.replay(stream, inputs={"x": y, "y": z, "z": x})
+    np.testing.assert_array_equal(arrays.read(difference), data(300, 5000) - data(300, 1000))
+    np.testing.assert_array_equal(arrays.read(total), data(300, 5000) - data(300, 1000) + data(300, 1))
+    for array, start in ((x, 1000), (y, 5000), (z, 1)):
+        np.testing.assert_array_equal(arrays.read(array), data(300, start))
+
+
+def test_static_results_change_places(arrays: Arrays) -> None:
+    """A function may give back its inputs, which are the graph's own then."""
+    graphed = graphcap.make_graphed_callable(
+        lambda x, y: (x, y, arrays.axpy(-1.0, x, y)), device=arrays.device, outputs="static"
+    )
+    first, second, _ = graphed(arrays.make(data(300)), arrays.make(data(300, 1000)))
+    first, second, difference = graphed(second, first)
+    np.testing.assert_array_equal(arrays.read(first), data(300, 1000))
+    np.testing.assert_array_equal(arrays.read(second), data(300))
+    np.testing.assert_array_equal(arrays.read(difference), data(300) - data(300, 1000))
+
+
+def test_methods_and_callable_objects(arrays: Arrays) -> None:
+    """An instance is part of the kind of input. What an object has as attributes is no business of the wrapper's."""
+
+    class Model:
+        def __init__(self, factor: float) -> None:
+            self._fn = self._steps = self._device = self.reset = self._lock = None
+            self.factor = factor
+
+        def __call__(self, x: Any) -> Any:
+            return arrays.axpy(self.factor, x, x)
+
+        @graphcap.make_graphed_callable(device=arrays.device)
+        def step(self, x: Any) -> Any:
+            return arrays.axpy(self.factor, x, x)
+
+    x = arrays.make(data(4))
+    one, other = Model(1.0), Model(4.0)
+    for _ in range(2):
+        np.testing.assert_array_equal(arrays.read(one.step(x)), 2 * data(4))
+        np.testing.assert_array_equal(arrays.read(other.step(x)), 5 * data(4))
+    assert Model.step.captures == 2
+    graphed = graphcap.make_graphed_callable(other, device=arrays.device)
+    np.testing.assert_array_equal(arrays.read(graphed(x)), 5 * data(4))
+    assert graphed.__wrapped__ is other
+    graphed.reset()
+
+
+def test_a_call_that_fails_half_way_is_waited_for(arrays: Arrays, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it submitted before the error uses the static inputs: the next call, on another stream, comes after it."""
+    graphed = graphcap.make_graphed_callable(lambda x: arrays.axpy(1.0, x, x), device=arrays.device)
+    x = arrays.make(data(300))
+    graphed(x)
+    streams = [arrays.fx.make_stream() for _ in range(2)]
+
+    def full(*_: Any) -> Any:
+        raise MemoryError("no room for a copy")
+
+    with monkeypatch.context() as patched, streams[0], pytest.raises(MemoryError):
+        patched.setattr(graphed._backend, "result_array", full)
+        graphed(arrays.make(data(300, 7)))
+    if graphed._asynchronous:
+        assert graphed._last is not None
+        assert graphed._last[0] == streams[0]
+    with streams[1]:
+        np.testing.assert_array_equal(arrays.read(graphed(arrays.make(data(300, 9)))), 2 * data(300, 9))
+
+
+def test_samples_are_a_tuple(arrays: Arrays) -> None:
+    x = arrays.make(data(4))
+    samples: list[Any] = [x, 1.0, "x", {"x": x}]
+    for wrong in samples:
+        with pytest.raises(TypeError, match=r"a tuple of arguments is needed"):
+            graphcap.make_graphed_callable(lambda x: x, wrong, device=arrays.device)
