@@ -10,6 +10,7 @@ import numpy as np
 
 from graphcap.backends import streams
 from graphcap.backends.base import Backend
+from graphcap.backends.buffer import Buffer
 from graphcap.backends.extents import extent
 from graphcap.backends.parameter_uses import set_values
 from graphcap.backends.parameters import Parameter
@@ -103,33 +104,42 @@ def load_inputs(
 def apart(backend: Backend, targets: Sequence[Any], values: Sequence[Any], stream: Stream) -> Sequence[Any]:
     """The values to load into `targets` one after the other, as if at once.
 
-    Where a value lies in a target that is loaded before it (two arrays change places, say), it is a copy, made in stream order.
+    Where a value lies in a target that is loaded before it (two arrays change places, say), it is a copy, made in stream order;
+    also where it overlaps its own target, which copies on devices do not bear.
     """
-    if len(targets) < 2:
-        return values
     written: list[tuple[int, int] | None] = []
     found = []
     for target, value in zip(targets, values, strict=True):
-        if any(_meet(value, one) for one in written):
+        to, own = _memory(target), _memory(value)
+        moved = own is not None and to is not None and own != to and _meet(own, to)
+        if moved or any(_meet(own, one) for one in written):
             value = backend.clone_array(value, stream)
         found.append(value)
-        written.append(_memory(target))
+        written.append(to)
     return found
 
 
-def _meet(value: Any, written: tuple[int, int] | None) -> bool:
-    own = _memory(value)
-    return own is None or written is None or (own[0] < written[1] and written[0] < own[1])
+def _meet(own: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    """Whether two arrays may have memory in common."""
+    return own is None or other is None or (own[0] < other[1] and other[0] < own[1])
 
 
 def _memory(value: Any) -> tuple[int, int] | None:
-    described = getattr(value, "__sycl_usm_array_interface__", None)
-    if not isinstance(described, Mapping) or "typestr" not in described:
-        return extent(value)
-    size = np.dtype(described["typestr"]).itemsize
-    shape, strides = described["shape"], described.get("strides")  # its strides count items
-    low = int(described["data"][0]) + described.get("offset", 0) * size
-    if strides is None:
+    """The first byte of an array and the one past its last, of the view alone; ``None`` if that is not known."""
+    for name in ("__sycl_usm_array_interface__", "__cuda_array_interface__", "__array_interface__"):
+        described = None if isinstance(value, Buffer) else getattr(value, name, None)
+        if isinstance(described, Mapping) and described.get("data") is not None:
+            return _of_interface(described, in_items=name.startswith("__sycl"))
+    return extent(value)
+
+
+def _of_interface(described: Mapping[str, Any], *, in_items: bool) -> tuple[int, int]:
+    """The memory of what an array interface describes; SYCL's counts offset and strides in items."""
+    size, shape = np.dtype(described["typestr"]).itemsize, described["shape"]
+    unit = size if in_items else 1
+    low = int(described["data"][0]) + described.get("offset", 0) * unit
+    strides = described.get("strides")
+    if strides is None or 0 in shape:
         return low, low + prod(shape) * size
-    steps = [step * (count - 1) for step, count in zip(strides, shape, strict=True)]
-    return low + size * sum(min(step, 0) for step in steps), low + size * (1 + sum(max(step, 0) for step in steps))
+    steps = [step * unit * (count - 1) for step, count in zip(strides, shape, strict=True)]
+    return low + sum(min(step, 0) for step in steps), low + size + sum(max(step, 0) for step in steps)

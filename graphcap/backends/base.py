@@ -295,7 +295,11 @@ class FrameworkHook(Protocol):
 
 
 class ArrayHook(FrameworkHook, Protocol):
-    """A framework whose arrays are cloned by its own means; one without keeps to :class:`FrameworkHook`."""
+    """A framework whose arrays are cloned by its own means; one without keeps to :class:`FrameworkHook`.
+
+    One that can copy between arrays which are not contiguous may have ``copy_array(target, value, stream) -> bool`` besides: whether
+    it did, in stream order.
+    """
 
     def clone_array(self, value: Any, stream: Stream) -> Any:
         """A new array of the framework with the contents of `value`, in stream order; ``None`` if it is not its array."""

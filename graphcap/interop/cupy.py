@@ -102,6 +102,14 @@ class CuPyHook:
         with stream:
             return value.copy()
 
+    def copy_array(self, target: Any, value: Any, stream: Stream) -> bool:
+        """Copy between CuPy's arrays of any strides, by a kernel in stream order; false if they are not both CuPy's."""
+        if not (isinstance(target, cupy.ndarray) and isinstance(value, cupy.ndarray)):
+            return False
+        with stream:
+            cupy.copyto(target, value)
+        return True
+
 
 def _way_out(text: str) -> str:
     for library in ("cuBLAS", "cuSOLVER", "cuRAND", "cuSPARSE"):

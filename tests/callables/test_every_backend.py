@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphcap
-from tests.callables.arrays import Arrays, arrays
+from tests.callables.arrays import Arrays, arrays, arrays_of
 
 __all__ = ["arrays"]
 
@@ -368,3 +368,42 @@ def test_samples_are_a_tuple(arrays: Arrays) -> None:
     for wrong in samples:
         with pytest.raises(TypeError, match=r"a tuple of arguments is needed"):
             graphcap.make_graphed_callable(lambda x: x, wrong, device=arrays.device)
+
+
+class Part:
+    """Some items of a device array, as far as the interface goes."""
+
+    def __init__(self, whole: Any, start: int, count: int) -> None:
+        self.nbytes = 4 * count
+        for name in ("__cuda_array_interface__", "__sycl_usm_array_interface__"):
+            described = getattr(whole, name, None)
+            if described is not None:
+                address = described["data"][0] + 4 * start
+                setattr(self, name, {**described, "data": (address, False), "shape": (count,), "owner": whole})
+
+
+@pytest.mark.parametrize("kind", ["cpu", "cuda-interface", "xpu-interface", "xpu_software-interface"])
+def test_a_bound_view_takes_what_overlaps_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies on a device do not bear that the two overlap, so there is one in between; only then."""
+    arrays = arrays_of(kind)
+    whole = arrays.make(data(300))
+    x, later = (whole[:200], whole[100:]) if kind == "cpu" else (Part(whole, 0, 200), Part(whole, 100, 200))
+    out = arrays.make(data(200))
+    with graphcap.capture(arrays.device, inputs=[whole]) as graph:
+        graphcap.current_stream(arrays.device).copy(out, x)
+    graph.bind(x=x)
+    backend: Any = graphcap.current_stream(arrays.device).backend
+    clone, copies = backend.clone_array, []
+
+    def cloned(*given: Any) -> Any:
+        copies.append(clone(*given))
+        return copies[-1]
+
+    monkeypatch.setattr(backend, "clone_array", cloned)
+    graph.replay(inputs={"x": later})
+    assert len(copies) == 1
+    np.testing.assert_array_equal(arrays.read(out), data(200, 101))
+    graph.replay(inputs={"x": x})
+    graph.replay(inputs={"x": arrays.make(data(200, 7))})
+    np.testing.assert_array_equal(arrays.read(out), data(200, 7))
+    assert len(copies) == 1

@@ -300,7 +300,13 @@ class CUDABackend(Backend):
         return CUDAArray(copy, copy.ptr, memory.shape or (), memory.dtype, device_index=stream.device_index)
 
     def load_array(self, target: Any, value: Any, stream: Stream) -> None:
-        to, source = device_operand(target, "input"), device_operand(value, "input")
+        try:
+            to, source = device_operand(target, "input"), device_operand(value, "input")
+        except ValueError:  # one is not contiguous: its library may know how to copy it
+            copies = [getattr(hook, "copy_array", None) for hook in framework_hooks(self.name)]
+            if any(copy(target, value, stream) for copy in copies if copy is not None):
+                return
+            raise
         if to is None or source is None or to.address != source.address:
             stream.copy(target, value)
             if isinstance(value, Buffer) and value.block is not None and value.block.stream != stream.handle:
