@@ -18,7 +18,16 @@ from graphcap.backends.cpu.memory_view import PoolMemory
 from graphcap.backends.cpu.stream import CPUStream
 from graphcap.backends.streams import current_stream
 
-__all__ = ["Plain", "allocate", "axes_by_stride", "current", "dense_strides", "is_managed", "same_strides"]
+__all__ = [
+    "Plain",
+    "allocate",
+    "axes_by_stride",
+    "axes_of_iteration",
+    "current",
+    "dense_strides",
+    "is_managed",
+    "same_strides",
+]
 
 Plain = np.ndarray[Any, Any]
 
@@ -83,6 +92,27 @@ def dense_strides(shape: tuple[int, ...], like: tuple[int, ...], itemsize: int) 
 def axes_by_stride(strides: tuple[int, ...]) -> list[int]:
     """The axes from outermost to innermost in memory, as NumPy's "K" order has them (stable: ties keep C order)."""
     return sorted(range(len(strides)), key=lambda axis: -abs(strides[axis]))
+
+
+def axes_of_iteration(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
+    """The axes from outermost to innermost as NumPy walks an array in "K" order.
+
+    As :func:`axes_by_stride`, but an axis along which nothing moves (broadcast, or of one item) is not compared with others: it stays
+    where it is, so that ``broadcast_to(x, (2, n)).ravel("K")`` repeats the row and not the items.
+    """
+    inward: list[int] = []  # innermost first; each axis goes inwards past those whose strides are larger
+    for axis in reversed(range(len(shape))):
+        own = abs(strides[axis]) if shape[axis] != 1 else 0
+        place = len(inward)
+        for index in reversed(range(len(inward))):
+            other = abs(strides[inward[index]]) if shape[inward[index]] != 1 else 0
+            if not own or not other:
+                continue
+            if other <= own:
+                break
+            place = index
+        inward.insert(place, axis)
+    return inward[::-1]
 
 
 def same_strides(data: Plain) -> tuple[int, ...] | None:

@@ -149,7 +149,8 @@ class Moving(Attributes):
         return _call(np.ravel, self, order=order)
 
     def flatten(self, order: str = "C") -> Any:
-        return _call(np.ravel, _call(np.copy, self, order="K"), order=order)
+        flat = _call(np.ravel, self, order=order)
+        return _call(np.copy, flat) if np.may_share_memory(flat.graphcap_data, self.graphcap_data) else flat
 
     def resize(self, *new_shape: Any, refcheck: bool = True) -> None:
         if capturing_stream("ndarray.resize()") is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from graphcap.backends.cpu.array._base import Array, empty, operand, view, wrap
 from graphcap.backends.cpu.array._copies import record_copy
 from graphcap.backends.cpu.array._dispatch import recorded
-from graphcap.backends.cpu.array._memory import Plain, axes_by_stride
+from graphcap.backends.cpu.array._memory import Plain, axes_of_iteration
 from graphcap.backends.cpu.array._ufuncs import as_array
 from graphcap.backends.cpu.stream import CPUStream
 
@@ -114,7 +114,7 @@ def _ravel(stream: CPUStream, function: Callable[..., Any], a: Any, order: str =
     if order == "A":
         order = "F" if data.flags.f_contiguous and not data.flags.c_contiguous else "C"
     if order == "K":
-        axes = axes_by_stride(data.strides)
+        axes = axes_of_iteration(data.shape, data.strides)
         source = viewed(source, lambda plain: plain.transpose(axes))
         data, order = as_array(source, stream), "C"
     whole = data.flags.f_contiguous if order == "F" else data.flags.c_contiguous
