@@ -31,6 +31,15 @@ def emulated() -> None:
         pytest.skip("about the emulated device, not a GPU")
 
 
+@pytest.fixture
+def seeds() -> Iterator[range]:
+    """Seeds of the order of work; the first seed is put back."""
+    from tests.standins.interface import reseed
+
+    yield range(6)
+    reseed(0)
+
+
 @pytest.fixture(autouse=True)
 def _left_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
     """After each test: device 0, no work under way, nothing held by CuPy's pools."""
