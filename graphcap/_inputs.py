@@ -66,7 +66,7 @@ def load_inputs(
     Raises
     ------
     ValueError
-        A name that is neither bound nor a parameter's; an array of another shape or dtype.
+        A name that is neither bound nor a parameter's, or that several parameters have; an array of another shape or dtype.
     TypeError
         Something that is no array of the device, or no number of the parameter's kind.
     OverflowError, ArithmeticError
@@ -77,6 +77,12 @@ def load_inputs(
     for name, value in inputs.items():
         target = parameters[name] if name in parameters else bound.get(name)
         if target is None:
+            same = sum(one.name == name for one in used)
+            if same > 1:
+                raise ValueError(
+                    f"replay(inputs=...): {same} parameters of the graph have the name {name!r}, so it cannot be told which is meant. "
+                    f"Give them names of their own, or bind the one that is meant: graph.bind({name}=parameter)."
+                )
             known = ", ".join({**bound, **parameters}) or "none"
             raise ValueError(
                 f"replay(inputs=...): {name!r} is neither bound nor a parameter of the graph (bound: {known}). Use "

@@ -145,12 +145,7 @@ class _Member(NamedTuple):
 
 def _member(index: int, item: Graph | SegmentedGraph) -> _Member:
     if isinstance(item, SegmentedGraph):
-        if not item.segments:
-            raise GraphStateError(
-                f"check_pool_order(): graph {index}",
-                "it has no segments: its capture is still open, was left by an exception, or was reset",
-                "Leave the `with capture(...)` block first; capture again after an exception or reset().",
-            )
+        item.check_finished(f"check_pool_order(): graph {index}")
         graphs = [(one.graph, f"segment {at}, ") for at, one in enumerate(item.segments) if one.graph is not None]
     elif isinstance(item, Graph):
         graphs = [(item, "")]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -37,6 +36,7 @@ from graphcap._trees import Leaf, rebuild
 from graphcap._typing import PathLike
 from graphcap.backends import streams
 from graphcap.backends.base import Backend, framework_hooks
+from graphcap.backends.graph_memory import issue
 from graphcap.backends.parameter_uses import set_values
 from graphcap.backends.parameters import Parameter, Scalar, parameter
 from graphcap.backends.streams import Stream
@@ -117,6 +117,7 @@ class SegmentedGraph:
         self._links: dict[int, list[tuple[Parameter, Scalar]]] = {}
         self._bound: dict[str, Any] = {}
         self._handed_on = HandedOn()
+        self._finished = False
         self._inside = threading.local()
 
     # -- steps ---------------------------------------------------------------------------------------------------
@@ -231,8 +232,9 @@ class SegmentedGraph:
                 self.segments.append(Segment("eager", (step.name,), reason=reason))
                 stop += 1
             first = stop
+        self._finished = True
         if not self.segments:
-            warnings.warn("the capture has no steps: nothing is replayed.", EmptyGraphWarning, stacklevel=3)
+            issue([EmptyGraphWarning("the capture has no steps: nothing is replayed.")])
 
     def _capture(self, first: int, stop: int, stream: Stream) -> tuple[int, GraphcapError | None]:
         """Capture steps into a graph until one cannot be: then nothing is kept. Gives where it stopped, and why."""
@@ -338,12 +340,7 @@ class SegmentedGraph:
             What an eager step raises, with a note that names it; the segments after it were not replayed. And what
             :meth:`Graph.replay` raises.
         """
-        if not self.segments:
-            raise GraphStateError(
-                "replay()",
-                "the capture is still open" if self._stream is not None else "there are no segments",
-                "Leave the `with capture(...)` block first; capture again after an exception or reset().",
-            )
+        self.check_finished("replay()")
         with contextlib.ExitStack() as stack:
             stack.enter_context(guard(Device(self._backend, self._index)))
             if stream is not None:
@@ -413,9 +410,9 @@ class SegmentedGraph:
         Raises
         ------
         GraphStateError
-            The capture is still open.
+            The capture is still open, was left by an exception, or was reset.
         """
-        self._check("topology()")
+        self.check_finished("topology()")
         return describe(self.segments, self._backend.name.lower())
 
     def debug_dump(self, path: PathLike) -> None:
@@ -424,7 +421,7 @@ class SegmentedGraph:
         Raises
         ------
         GraphStateError
-            The capture is still open.
+            The capture is still open, was left by an exception, or was reset.
         OSError
             The file cannot be written. Nothing is left half-written.
         """
@@ -439,13 +436,26 @@ class SegmentedGraph:
         for segment in segments:
             if segment.graph is not None:
                 segment.graph.reset()
-        self._stream = None
+        self._stream, self._finished = None, False
         self._steps, self._eager, self._links = [], {}, {}
         self._bound, self._handed_on, self._owners = {}, HandedOn(), []
 
-    def _check(self, asked: str) -> None:
-        if self._stream is not None:
-            raise GraphStateError(asked, "the capture is still open", "Leave the `with capture(...)` block first.")
+    def check_finished(self, asked: str) -> None:
+        """Raise if the capture is open or nothing is captured.
+
+        Raises
+        ------
+        GraphStateError
+            As said; with `asked` as what was asked.
+        """
+        if not self._finished:
+            raise GraphStateError(
+                asked,
+                "the capture is still open"
+                if self._stream is not None
+                else "nothing is captured in it: there are no segments",
+                "Leave the `with capture(...)` block first; capture again after an exception or reset().",
+            )
 
     def __repr__(self) -> str:
         kinds = ", ".join(segment.kind for segment in self.segments)

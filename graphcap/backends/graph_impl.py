@@ -51,6 +51,11 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphImpl"]
 
+_EMPTY: Final = (
+    "the capture recorded no work. Was the work submitted to another stream or another device, or done by calls that the "
+    "backend cannot see?"
+)
+
 
 class GraphImpl(GraphMemory, GraphImplInterface):
     """A graph implementation whose device parts are still to be supplied.
@@ -200,12 +205,7 @@ class GraphImpl(GraphMemory, GraphImplInterface):
             raise
         self.state.move(move)
         if count == 0:
-            warnings.warn(
-                "the capture recorded no work. Was the work submitted to another stream or another device, or done by "
-                "calls that the backend cannot see?",
-                EmptyGraphWarning,
-                stacklevel=2,
-            )
+            trouble.insert(0, EmptyGraphWarning(_EMPTY))
         issue(trouble)
 
     def instantiate(self) -> None:

@@ -392,3 +392,17 @@ def test_replay_on_a_capturing_stream_says_what_to_do() -> None:
             graph.replay()
     assert ended.value.__cause__ is caught.value
     graph.replay()
+
+
+@pytest.mark.parametrize("how", ["graph", "capture"])
+def test_an_empty_capture_is_told_at_the_users_line(how: str) -> None:
+    """Rule 7, however it was captured."""
+    make: Any = graphcap.Stream
+    with pytest.warns(graphcap.EmptyGraphWarning) as told:
+        if how == "graph":
+            with make("cpu"), graphcap.Graph("cpu"):
+                pass
+        else:
+            with graphcap.capture("cpu"):
+                pass
+    assert [warning.filename for warning in told] == [__file__]

@@ -202,11 +202,11 @@ def test_refusals() -> None:
         graphcap.check_pool_order([1])  # type: ignore[list-item]  # on purpose
     with graphcap.capture("cpu", on_forbidden="split") as steps:
         steps.step(np.negative, xp.arange(3.0))
-        with pytest.raises(graphcap.GraphStateError, match=r"graph 0: .*its capture is still open"):
+        with pytest.raises(graphcap.GraphStateError, match="graph 0: the capture is still open"):
             graphcap.check_pool_order([steps])
     assert not graphcap.check_pool_order([steps])
     steps.reset()
-    with pytest.raises(graphcap.GraphStateError, match="was reset"):
+    with pytest.raises(graphcap.GraphStateError, match="graph 0: nothing is captured"):
         graphcap.check_pool_order([steps])
 
 

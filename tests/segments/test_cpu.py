@@ -450,3 +450,24 @@ def test_results_of_another_structure(captured: bool, first: Any, then: Any, tol
     if not captured:
         with pytest.raises(graphcap.GraphStructureError, match=told):
             graph.replay()
+
+
+def test_states() -> None:
+    """No steps are told at the user's line, and replayed as nothing (rule 7); what is open or given up is neither."""
+    with (
+        pytest.warns(graphcap.EmptyGraphWarning, match="no steps") as told,
+        graphcap.capture("cpu", on_forbidden="split") as graph,
+    ):
+        open_ones: list[Any] = [graph.replay, graph.topology]
+        for ask in open_ones:
+            with pytest.raises(graphcap.GraphStateError, match="still open"):
+                ask()
+    assert told[0].filename == __file__
+    graph.replay()
+    assert not graph.topology().nodes
+    assert not graphcap.check_pool_order([graph])
+    graph.reset()
+    asked: list[Any] = [graph.replay, graph.topology, lambda: graphcap.check_pool_order([graph])]
+    for ask in asked:
+        with pytest.raises(graphcap.GraphStateError, match="nothing is captured"):
+            ask()
