@@ -88,15 +88,3 @@ def test_only_arrays_can_be_bound() -> None:
         graph.bind(x=x, y=[1])
     with pytest.raises(ValueError, match="bound: none"):
         graph.replay(inputs={"x": x})
-
-
-def test_two_parameters_of_one_name() -> None:
-    """Neither is guessed; binding one says which."""
-    one, other = graphcap.parameter(1.0, name="a"), graphcap.parameter(10.0, name="a")
-    with graphcap.capture("cpu") as graph:
-        y = xp.ones(2) * one + other
-    with pytest.raises(ValueError, match="2 parameters of the graph have the name 'a'"):
-        graph.replay(inputs={"a": 2.0})
-    graph.bind(a=one)
-    graph.replay(inputs={"a": 2.0})
-    assert np.array_equal(np.asarray(y), [12.0, 12.0])
