@@ -214,6 +214,19 @@ def test_reductions_by_cub(cub: Any, dtype: str, shape: tuple[int, ...]) -> None
         np.testing.assert_allclose(cub.asnumpy(cub.cumsum(d)), np.cumsum(wide), rtol=eps, atol=eps * 10)
 
 
+def test_products_that_overflow_by_cub(cub: Any) -> None:
+    """Kept in their own type, so an infinity on the way becomes nan in a complex product, as in NumPy's."""
+    rng = np.random.default_rng(7)
+    for dtype in ("f", "F"):
+        x = (rng.random((3, 200)) * 10 + 1).astype(dtype)
+        if dtype == "F":
+            x = x + (1j * rng.random(x.shape) * 10).astype(dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            expected = x.prod(axis=1)
+        assert not np.isfinite(expected).any()
+        np.testing.assert_array_equal(cub.asnumpy(cub.asarray(x).prod(axis=1)), expected)
+
+
 def test_histograms_by_cub(cub: Any) -> None:
     x = np.random.default_rng(6).integers(0, 40, 500)
     same(cub, cub.bincount(cub.asarray(x)), np.bincount(x))

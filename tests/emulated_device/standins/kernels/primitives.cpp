@@ -86,6 +86,11 @@ template <class T> void lexsort(sort_call call) {
 template <class T> struct sum_of { typedef typename wide<T>::type type; };
 template <> struct sum_of<bool> { typedef uint8_t type; };
 
+// In what a product is kept: a complex one that overflows on the way is nan, as on a GPU, and not the infinity that it would
+// be if it were cut down at the end.
+template <class T> struct product_of : sum_of<T> {};
+template <class T> struct product_of<complex<T>> { typedef complex<T> type; };
+
 template <class T> bool is_nan(T) { return false; }
 template <> bool is_nan(float x) { return std::isnan(x); }
 template <> bool is_nan(double x) { return std::isnan(x); }
@@ -120,8 +125,9 @@ template <class T> void reduce(reduce_call call) {
                 break;
             }
             case product: {
-                W total = W(1);
-                for (int64_t i = 0; i < call.length; ++i) total = W(total * W(x[i]));
+                typedef typename product_of<T>::type P;
+                P total = P(1);
+                for (int64_t i = 0; i < call.length; ++i) total = P(total * P(x[i]));
                 out = T(total);
                 break;
             }
