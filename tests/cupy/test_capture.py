@@ -332,6 +332,7 @@ def test_raw_memory_that_nobody_owns_is_told(cupy: Any) -> None:
 def test_replays_follow_cupys_current_stream(cupy: Any) -> None:
     """Also when the graph has settled on a stream: by CuPy's `with`, by `use()`, on other threads, and back."""
     x = cupy.zeros(1)
+    cupy.cuda.runtime.deviceSynchronize()  # non-blocking streams do not wait for the default stream
     with graphcap.capture("cuda") as graph:
         x += 1
     first, second = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
@@ -376,6 +377,7 @@ def test_a_settled_replay_costs_one_look_at_cupy(cupy: Any, monkeypatch: pytest.
     from graphcap.backends import base
 
     x = cupy.zeros(1)
+    cupy.cuda.runtime.deviceSynchronize()  # non-blocking streams do not wait for the default stream
     with graphcap.capture("cuda") as graph:
         x += 1
     with cupy.cuda.Stream(non_blocking=True):
