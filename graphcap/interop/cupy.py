@@ -58,9 +58,8 @@ class CuPyHook:
             return None
         return backend.wrap_stream(current, device)
 
-    def current_object(self, device: int) -> object:
-        """What tells for replays that CuPy's current stream is still the same; see ``backends.cuda.replaying``."""
-        return cupy.cuda.get_current_stream(device)
+    current_object = staticmethod(cupy.cuda.get_current_stream)
+    """What tells for replays that CuPy's current stream of a device is still the same; see ``backends.cuda.replaying``."""
 
     def capture_begun(
         self, stream: Stream, pool: tuple[int, int], retain: Callable[[object], object]
@@ -237,4 +236,3 @@ def _undo(steps: list[Callable[[], None]]) -> None:
 
 
 hook: Final = CuPyHook()
-hook.current_object = cupy.cuda.get_current_stream  # type: ignore[method-assign]  # the same call without a frame around it
