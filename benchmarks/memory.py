@@ -97,9 +97,14 @@ def _cuda_core() -> tuple[str, Callable[[], None]] | None:
         print(f"cuda.core: not available ({error})")
         return None
     allocate = resource.allocate
+    made = 0
 
     def pair() -> None:
+        nonlocal made
         allocate(SIZE, stream=stream).close()
+        made += 1
+        if not made % 4096:
+            stream.sync()  # frees wait for their turn on the emulated driver, and each holds two mappings of the process
 
     return "cuda.core DeviceMemoryResource.allocate + close", pair
 
@@ -141,8 +146,9 @@ def cached_path(rounds: int) -> dict[str, Timing]:
 def shares(rounds: int) -> dict[str, float]:
     """Microseconds of each part of one cached allocate + free: its statements, timed alone on the real objects."""
     a = _capturing()
-    pool = a._routes.find(7)
-    assert pool is not None
+    route = a._routes.find(7)
+    assert route is not None
+    pool = route.pool
     block = a.allocate(SIZE, 7)
     a.free(block)
     lock, queue, waiting, routes, live = a._lock, a._queue, a._waiting, a._routes, a._live
