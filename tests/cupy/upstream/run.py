@@ -42,8 +42,8 @@ class Result(NamedTuple):
 
 
 def plan() -> dict[str, Any]:
-    """The fixed list: files with the passes that each has at least (0: not counted yet), a short selection of them, patterns of what
-    is left out, and the failures that are expected, by cause."""
+    """The fixed list: files with the passes that each has at least (0: not counted yet), those whose slow tests are run too, a
+    short selection, patterns of what is left out, and the failures that are expected, by cause."""
     loaded: dict[str, Any] = json.loads((HERE / "tests.json").read_text())
     return loaded
 
@@ -79,16 +79,9 @@ def run_file(file: str, limit: float, plan: dict[str, Any]) -> Result:
             "GRAPHCAP_UPSTREAM_LEFT_OUT": json.dumps([entry["tests"] for entry in plan["left_out"]]),
             "GRAPHCAP_UPSTREAM_LIMIT": str(limit),
         }
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "--tb=short",
-            "--no-header",
-            "-m",
-            "not slow",
-        ]  # slow: needs gigabytes
+        command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "--no-header"]
+        if file not in plan["with_slow"]:
+            command += ["-m", "not slow"]  # what CuPy marks so needs gigabytes in most files
         command += ["-p", "no:cacheprovider", "-p", "no:randomly", "-p", "tests.cupy.upstream.plugin"]
         command += ["-c", str(sdist / "pyproject.toml"), "--rootdir", str(sdist)]
         command.append(str(path))
