@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from graphcap.backends.cuda import _calls as calls
 from graphcap.backends.cuda import _driver as driver
 from graphcap.backends.cuda.context import DeviceGuard, Relaxed
-from graphcap.errors import GraphcapError, GraphcapWarning
+from graphcap.errors import CaptureForbiddenError, GraphcapError, GraphcapWarning
 from graphcap.interface import CaptureStatus
 
 if TYPE_CHECKING:
@@ -72,7 +72,14 @@ class _Owners:
             driver.call("cuEventRecord", event, handle)
             self.streams.pop()
         while self.events:
-            if not calls.event_is_done(self.events[-1]):
+            try:
+                done = calls.event_is_done(self.events[-1])
+            except CaptureForbiddenError:
+                # Ours was recorded outside captures. So the handle is somebody else's by now, which happens when the context was
+                # reset: the event and the work that it stood for went with it.
+                self.events.pop()
+                continue
+            if not done:
                 return False
             driver.call("cuEventDestroy", self.events[-1])
             self.events.pop()
